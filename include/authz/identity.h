@@ -1,0 +1,75 @@
+/* authz/identity: a token to the user's context: memory, then Redis, then the API's profile endpoint; one flight per
+   key. Key: issuer + subject for verified tokens, the credential's digest otherwise; never a name alone. */
+#ifndef AUTHZ_IDENTITY_H
+#define AUTHZ_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "authz/shape.h"
+#include "authz/token.h"
+#include "base/cache.h"
+#include "base/flight.h"
+#include "base/op.h"
+#include "base/reason.h"
+#include "remote/fetch.h"
+#include "remote/redis.h"
+
+struct identity_config {
+    struct slice url;            /* profile endpoint, asked with the caller's own credential; empty: the claims are the context */
+    struct slice service_url;    /* optional, `{name}` is replaced (percent-encoded): verified names, asked with … */
+    struct slice service_authorization; /* … this Authorization value; secret */
+    struct shape *shape;         /* profile (or claims) -> context; NULL: the document as it is */
+    bool judge_anonymous;        /* tokens.anonymous: judge: a 404 of the API gives the anonymous context */
+    struct slice key_prefix;     /* of Redis keys */
+    int64_t ttl_s;               /* in Redis */
+    int64_t memory_ttl_s;
+    size_t memory_entries;
+    int64_t timeout_ms;
+    unsigned max_inflight;
+    size_t max_bytes;            /* of a profile */
+};
+
+struct user {
+    struct cache_entry entry; /* expires_ms: the context's end; tags as of the token */
+    struct slice json;        /* the context, ASCII JSON object text, NUL behind it */
+    struct slice id;          /* its "id" as text, for the log */
+    bool anonymous;
+    int64_t read_ms;          /* monotonic: when it was read from the API, as far as known */
+};
+
+enum found_in { FOUND_NONE, FOUND_MEMORY, FOUND_REDIS, FOUND_REMOTE, FOUND_TOKEN };
+const char *found_in_name(enum found_in f); /* "none", "memory", "redis", "api", "token" */
+
+struct identities;
+
+struct identity_call {
+    void (*on_done)(struct identity_call *c);
+    struct user *user;   /* success; the caller releases it (user_release). NULL: refused for `reason` */
+    enum reason reason;
+    const char *detail;  /* fixed text for the log */
+    enum found_in source;
+    /* private */
+    struct flight_waiter waiter;
+};
+
+/* redis may be NULL. */
+struct identities *identities_create(struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c);
+void identities_destroy(struct identities *d); /* cancels what is out */
+
+/* token NULL: the anonymous user, DONE. authorization: the header value the token came from (copied when needed). */
+enum op identity_find(struct identities *d, const struct token *token, struct slice authorization,
+                      struct identity_call *c);
+void identity_cancel(struct identity_call *c);
+struct user *user_create(struct slice json); /* for what-if questions: any object; refs 1 */
+void user_hold(struct user *u);
+void user_release(struct user *u);
+
+/* In memory at once; in Redis one subject by DEL (redis_key of that subject), an issuer or all by the generation. */
+void identities_flush_all(struct identities *d);
+void identities_flush_issuer(struct identities *d, struct slice issuer);
+void identities_flush_subject(struct identities *d, struct slice issuer, struct slice subject);
+void identities_stats(const struct identities *d, struct cache_stats *out);
+unsigned identities_inflight(const struct identities *d);
+
+#endif

@@ -1,0 +1,43 @@
+/* base/log: JSON lines to one descriptor, never blocking. Lines gather in a buffer that log_flush writes (the loop
+   calls it before it sleeps); what does not fit because the reader is slow is dropped whole and counted. No token,
+   cookie, secret, header value or body is ever given to it. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "base/slice.h"
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
+
+/* fd: made non-blocking without touching the descriptor other processes share where possible (reopened). */
+void log_open(int fd, enum log_level level);
+void log_close(void); /* flushes what it can, frees */
+void log_set_level(enum log_level level);
+bool log_level_parse(struct slice name, enum log_level *level);
+bool log_on(enum log_level level);
+
+/* One line: log_begin, any json_field_…(&line.json, …), log_end. A level that is off must not get here (log_on). */
+struct log_line {
+    struct json json;
+    struct buf buf;
+};
+void log_begin(struct log_line *l, enum log_level level, struct slice event); /* writes time, level, event */
+void log_end(struct log_line *l);
+
+/* For plain events without fields of their own: text is a fixed sentence, detail may be foreign (escaped). */
+void log_event(enum log_level level, const char *event, struct slice detail);
+
+/* The same buffer for lines made elsewhere (the access log): one whole line without the newline. */
+void log_raw(struct slice line);
+
+void log_flush(void);
+uint64_t log_dropped(void);
+
+/* RFC 3339 UTC with milliseconds ("2026-01-31T09:00:00.123Z"), 24 bytes and a NUL, cached per millisecond. */
+#define LOG_TIME_BYTES 25
+void log_time(int64_t wall_ms, char out[LOG_TIME_BYTES]);
+
+#endif

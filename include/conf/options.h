@@ -1,0 +1,168 @@
+/* conf/options: the YAML file and the environment to one immutable configuration. The table of options is options.def;
+   --print-options, the docs page, the sample file and the reader are made from it. All texts are NUL-terminated. */
+#ifndef CONF_OPTIONS_H
+#define CONF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/slice.h"
+
+struct conf_list {
+    struct slice *v;
+    size_t n;
+};
+
+enum conf_anonymous { ANONYMOUS_REFUSE, ANONYMOUS_JUDGE };
+enum conf_verify { VERIFY_KEYS, VERIFY_UPSTREAM };
+enum conf_access { ACCESS_AUTHORIZED, ACCESS_AUTHENTICATED, ACCESS_PUBLIC };
+enum conf_grant_format { CONF_GRANT_JSON, CONF_GRANT_BASE64URL, CONF_GRANT_JWS };
+
+struct conf_net { /* an address block, for trusted_proxies */
+    uint8_t bytes[16];
+    uint8_t family; /* 4 or 6 */
+    uint8_t bits;
+};
+
+struct conf_upstream {
+    struct slice name;      /* "default" for `upstream` */
+    struct slice host;      /* from the url, without brackets */
+    int port;
+    struct slice authority; /* host[:port] as Host: shows it */
+    struct slice base_path; /* without a trailing slash; "" when none */
+    bool preserve_host;
+    int64_t connect_timeout_ms, response_timeout_ms, idle_timeout_ms;
+    int64_t max_idle;
+};
+
+struct conf_issuer {
+    struct slice issuer, jwks_url, jwks /* contents of jwks_file */, secret;
+    struct conf_list audiences, algorithms, types;
+    bool any_audience;
+    int64_t max_stale_s;
+};
+
+struct conf_route {
+    struct slice name;           /* for logs and metrics: given, or its path */
+    struct slice path;           /* without a trailing slash, "" for the prefix / */
+    bool prefix;                 /* path and everything below it; else exactly path */
+    struct conf_list methods;    /* none: any */
+    enum conf_access access;
+    const struct conf_upstream *upstream;
+    struct slice resource;       /* a name, or $N: the Nth segment of the path; "" means $1 */
+    bool strip;
+    bool source_ip;              /* give the client's address to the policy */
+    int64_t decision_ttl_s;      /* 0: the default */
+    bool keep_encoded_slashes;
+    bool keep_path_parameters;
+};
+
+struct conf {
+    bool drop_in;
+    struct {
+        struct slice host;       /* address literal */
+        int port;
+        struct conf_list hosts;
+        int64_t header_timeout_ms, idle_timeout_ms, body_idle_timeout_ms;
+        int64_t max_body_bytes;  /* 0: no limit */
+        int64_t max_header_bytes, max_headers, max_target_bytes;
+        int64_t max_connections, max_connections_per_address, max_requests_per_connection; /* 0: no limit, but the first */
+        int64_t drain_timeout_ms;
+        struct conf_net *trusted;
+        size_t trusted_n;
+    } listen;
+    struct {
+        struct slice host;       /* "" : no admin listener */
+        int port;
+        struct slice token;
+    } admin;
+    struct conf_upstream *upstreams; /* [0] is `upstream` */
+    size_t upstreams_n;
+    struct {
+        int64_t leeway_s;
+        enum conf_anonymous anonymous;
+        enum conf_verify verify;
+        bool api_keys;
+        struct slice name_claim;
+        struct conf_list claims;
+        int64_t cache_entries;
+        int64_t max_bytes;
+        struct conf_issuer *issuers;
+        size_t issuers_n;
+    } tokens;
+    struct {
+        struct slice url, service_url, service_authorization;
+        struct slice shape;        /* program text; "" none */
+        struct slice shape_name;   /* where it came from */
+        int64_t ttl_s, memory_entries, memory_ttl_s, timeout_ms, max_inflight, max_bytes;
+    } context;
+    struct {
+        struct slice url; /* "" : no redis */
+        int64_t timeout_ms;
+        struct slice key_prefix;
+    } redis;
+    struct {
+        struct slice url, authorization;
+        struct conf_list query;  /* "name" or "name|synonym" */
+        int64_t timeout_ms, max_inflight, max_response_bytes;
+        bool on_error_allow;
+    } policy;
+    struct {
+        int64_t ttl_s, deny_ttl_s, revision_grace_s, max_entries, max_bytes;
+        double jitter;
+    } decisions;
+    struct {
+        struct slice header;     /* lower case; "" : no grant is sent */
+        struct slice shape, shape_name;
+        enum conf_grant_format format;
+        struct slice key;        /* PEM */
+        struct slice issuer;
+        int64_t max_bytes;
+    } grant;
+    struct {
+        bool what_if;
+        struct slice path_prefix; /* the policy's path is this + resource */
+        struct slice shape, shape_name;
+        int64_t max_inflight;
+    } authorize;
+    struct conf_list strip_headers; /* lower case */
+    struct conf_route *routes;
+    size_t routes_n;
+    struct {
+        struct conf_list origins; /* "*" reflects any */
+        struct conf_list methods, headers, expose;
+        bool credentials;
+        int64_t max_age_s;
+        bool on;
+    } cors;
+    struct {
+        enum log_level level;
+        bool access, query;      /* write access lines; with the query */
+    } log;
+    struct {
+        struct slice service;    /* name in /health */
+        struct slice metrics_prefix;
+        bool public_endpoints;   /* /metrics, /metrics/json, /authorize on the main port too (drop-in) */
+        int64_t probe_interval_ms;
+    } serve;
+};
+
+struct conf_source {       /* what main knows from the command line */
+    const char *file;      /* --config or NULL */
+    bool drop_in;          /* --drop-in */
+    char **environ;        /* the process's; secrets read from it are removed by unsetenv */
+};
+
+/* All errors at once, one per line in errors ("file:line: key: what is wrong, what was expected"); NULL then.
+   warnings: same form (unknown DOORWARD_ variables). The result is freed by conf_destroy, secrets wiped. */
+struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct buf *warnings);
+void conf_destroy(struct conf *c);
+
+void conf_print(const struct conf *c, struct buf *out);  /* --print-config: every value, masked secrets, where it came from */
+void conf_print_options(struct buf *out);                /* --print-options: the table, Markdown */
+void conf_print_sample(struct buf *out);                 /* the documented sample file, YAML */
+
+#endif

@@ -1,0 +1,59 @@
+/* io/loop: the one event loop, its clock, its deadlines and its signals. Deadlines are lists of equal timeouts (start
+   and stop are O(1), no timer each) swept by one tick that is armed for the earliest of them; precision is 10 ms. */
+#ifndef IO_LOOP_H
+#define IO_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+
+struct loop;
+
+struct deadline {
+    struct list link;   /* list_init before first use (deadline_init does it) */
+    int64_t due_ms;     /* monotonic */
+    void (*on_due)(struct deadline *d); /* unlinked before the call; it may start it again or free its owner */
+};
+
+/* Deadlines of one length, e.g. all header timeouts. Lives as long as its loop. */
+struct deadline_list {
+    struct list deadlines; /* oldest first */
+    struct list link;
+    struct loop *loop;
+    int64_t timeout_ms;
+};
+
+struct loop *loop_create(void);
+/* CHECKs that no handle is open, then frees. */
+void loop_destroy(struct loop *l);
+uv_loop_t *loop_uv(struct loop *l);
+
+/* Runs until loop_stop or no handle is left that keeps it alive; flushes the log before each sleep. The tick itself
+   keeps nothing alive. */
+void loop_run(struct loop *l);
+void loop_stop(struct loop *l);
+/* Closes the loop's own handles (tick, signals); run the loop once more to let them go. */
+void loop_close(struct loop *l);
+
+int64_t loop_now_ms(struct loop *l);   /* monotonic, as of this turn of the loop */
+int64_t loop_wall_ms(struct loop *l);  /* Unix time, as of this turn of the loop */
+/* Tests turn the clock by hand: offset added to both from then on; due deadlines fire in the next turn. */
+void loop_advance(struct loop *l, int64_t ms);
+/* How late the last tick was, ms: a measure of how long the loop was kept from turning. */
+int64_t loop_lag_ms(struct loop *l);
+
+void deadline_list_init(struct deadline_list *list, struct loop *l, int64_t timeout_ms);
+void deadline_init(struct deadline *d, void (*on_due)(struct deadline *));
+/* (Re)starts d with the list's timeout from now. */
+void deadline_start(struct deadline_list *list, struct deadline *d);
+/* For few and uneven times (probes, refreshes): due in after_ms from now; O(n) in how many such are running. */
+void deadline_after(struct loop *l, struct deadline *d, int64_t after_ms);
+void deadline_stop(struct deadline *d); /* harmless when not running */
+bool deadline_running(const struct deadline *d);
+
+/* on_signal runs on the loop. */
+void loop_on_signal(struct loop *l, int signum, void (*on_signal)(int signum, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,77 @@
+/* io/stream: one byte stream with its outgoing queue. Bytes given to stream_send are written at once where the kernel
+   takes them, else copied and queued: the caller's memory is never kept. Reading is switched on and off (back-pressure);
+   what is read stands in one buffer of the process and must be used or copied inside on_read. Closed once. */
+#ifndef IO_STREAM_H
+#define IO_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "base/slice.h"
+#include "io/loop.h"
+
+struct stream;
+
+struct stream_events {
+    void (*on_read)(struct stream *s, struct slice data);
+    /* error 0: the peer ended its side in order; else a negative uv error (reset …), also for a failed write.
+       Told once; nothing more is read. */
+    void (*on_end)(struct stream *s, int error);
+    /* All that was queued is written. Told only when something had been queued. May be NULL. */
+    void (*on_drain)(struct stream *s);
+};
+
+/* What a transport must do. TCP is built in; tests bring a memory transport; TLS will be another. */
+struct stream_ops {
+    int (*read_start)(struct stream *s);
+    void (*read_stop)(struct stream *s);
+    /* Bytes taken now (0 = would block) or a negative uv error. */
+    long (*try_write)(struct stream *s, const uv_buf_t *bufs, unsigned n);
+    /* Writes all of it (memory stays until stream_written is called with the status), later. */
+    int (*write)(struct stream *s, uv_buf_t buf);
+    int (*shutdown)(struct stream *s);
+    void (*close)(struct stream *s); /* calls stream_closed later, once */
+};
+
+struct stream {
+    const struct stream_ops *ops;
+    const struct stream_events *events;
+    struct loop *loop;
+    uv_tcp_t tcp;
+    uv_write_t write_req;
+    uv_shutdown_t shutdown_req;
+    void (*on_closed)(struct stream *s);
+    char *writing;       /* heap: handed to the kernel's queue */
+    size_t writing_n;
+    char *queue;         /* heap: waits behind writing */
+    size_t queue_n;
+    size_t queue_cap;
+    bool reading;
+    bool want_shutdown;
+    bool shut;
+    bool closing;
+    bool ended;
+};
+
+/* A TCP stream, not yet connected: for uv_accept or uv_tcp_connect on &s->tcp. */
+int stream_init_tcp(struct stream *s, struct loop *l, const struct stream_events *events);
+/* A stream over ops of the caller. */
+void stream_init(struct stream *s, struct loop *l, const struct stream_ops *ops, const struct stream_events *events);
+
+void stream_read(struct stream *s, bool on);
+/* All parts in order, as one message to the kernel where it can. A failure is told by on_end later, never inside. */
+void stream_send(struct stream *s, const struct slice *parts, size_t n);
+size_t stream_queued(const struct stream *s); /* bytes not yet with the kernel */
+/* Ends our side when all is written. */
+void stream_shutdown(struct stream *s);
+/* Drops what is queued. on_closed runs later, once, and may free the struct; no other callback runs after this call. */
+void stream_close(struct stream *s, void (*on_closed)(struct stream *s));
+
+/* For transports: the outcomes of their work. */
+void stream_got(struct stream *s, struct slice data);
+void stream_got_end(struct stream *s, int error);
+void stream_written(struct stream *s, int status);
+void stream_closed(struct stream *s);
+
+#endif
