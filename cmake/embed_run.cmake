@@ -1,0 +1,12 @@
+# Writes OUT: a C table of the FILES below ROOT (include/conf/builtin.h has its type).
+set(text "#include \"conf/builtin.h\"\n")
+set(table "")
+set(i 0)
+foreach(f ${FILES})
+  file(READ ${ROOT}/${f} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(APPEND text "static const unsigned char b${i}[] = {${bytes}0};\n")
+  string(APPEND table "    {\"${f}\", {(const char *)b${i}, sizeof b${i} - 1}},\n")
+  math(EXPR i "${i}+1")
+endforeach()
+file(WRITE ${OUT} "${text}const struct builtin builtins[] = {\n${table}    {0, {0, 0}},\n};\n")

@@ -1,0 +1,20 @@
+# llhttp: the system's 9.x where it is installed, else the C source of 8.1 that Debian 12 ships in node-llhttp, built
+# strict (its default build takes CR LF CR X for the end of a head).
+find_path(LLHTTP_INCLUDE llhttp.h)
+find_library(LLHTTP_LIBRARY llhttp)
+set(LLHTTP_SOURCE_DIR /usr/share/llhttp CACHE PATH "Folder of llhttp's api.c, http.c, llhttp.c")
+
+if(NOT DOORWARD_LLHTTP STREQUAL "SOURCE" AND LLHTTP_INCLUDE AND LLHTTP_LIBRARY)
+  add_library(llhttp INTERFACE)
+  target_include_directories(llhttp SYSTEM INTERFACE ${LLHTTP_INCLUDE})
+  target_link_libraries(llhttp INTERFACE ${LLHTTP_LIBRARY})
+  message(STATUS "llhttp: ${LLHTTP_LIBRARY}")
+elseif(NOT DOORWARD_LLHTTP STREQUAL "SYSTEM" AND EXISTS ${LLHTTP_SOURCE_DIR}/llhttp.c)
+  add_library(llhttp STATIC ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)
+  target_compile_definitions(llhttp PUBLIC LLHTTP_STRICT_MODE=1)
+  target_include_directories(llhttp SYSTEM PUBLIC /usr/share/include/llhttp)
+  target_compile_options(llhttp PRIVATE -w)
+  message(STATUS "llhttp: ${LLHTTP_SOURCE_DIR}, strict")
+else()
+  message(FATAL_ERROR "llhttp is missing: install libllhttp-dev (Debian 13) or node-llhttp (Debian 12)")
+endif()
