@@ -53,7 +53,7 @@ struct conf_route {
     enum conf_access access;
     const struct conf_upstream *upstream;
     struct slice resource;       /* a name, or $N: the Nth segment of the path; "" means $1 */
-    bool strip;
+    struct slice strip_prefix;   /* taken off the front of the path before it is sent; a prefix of `path`, "" none */
     bool source_ip;              /* give the client's address to the policy */
     int64_t decision_ttl_s;      /* 0: the default */
     bool keep_encoded_slashes;
