@@ -1,6 +1,7 @@
 /* base/json: a streaming JSON writer into a buf. It writes, never reads (jansson reads). Output is pure ASCII:
    other characters are written as \uXXXX (surrogate pairs beyond the BMP), bytes that are not valid UTF-8 as
-   \ufffd, so that any bytes give one valid JSON text on one line. */
+   \ufffd, so that any bytes give one valid JSON text on one line. No name here is one of jansson's (json_object,
+   json_array, json_string, json_null …): files use both, and libjwt calls jansson through the same symbol table. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -15,21 +16,21 @@ struct json {
 };
 
 void json_init(struct json *j, struct buf *out);
-void json_object(struct json *j);     /* { */
-void json_object_end(struct json *j); /* } */
-void json_array(struct json *j);      /* [ */
-void json_array_end(struct json *j);  /* ] */
+void json_object_start(struct json *j); /* { */
+void json_object_end(struct json *j);   /* } */
+void json_array_start(struct json *j);  /* [ */
+void json_array_end(struct json *j);    /* ] */
 void json_key(struct json *j, struct slice key);
-void json_string(struct json *j, struct slice text);
+void json_text(struct json *j, struct slice text); /* a string */
 void json_int(struct json *j, long long value);
 void json_double(struct json *j, double value); /* NaN and infinities as null */
 void json_bool(struct json *j, bool value);
-void json_null(struct json *j);
+void json_nil(struct json *j); /* null */
 /* A value that is JSON text already; copied as it is, the caller vouches for it. */
 void json_raw(struct json *j, struct slice text);
 
 /* Key and value in one. */
-#define json_field_string(j, key, text) (json_key((j), SLICE(key)), json_string((j), (text)))
+#define json_field_string(j, key, text) (json_key((j), SLICE(key)), json_text((j), (text)))
 #define json_field_int(j, key, value) (json_key((j), SLICE(key)), json_int((j), (value)))
 #define json_field_bool(j, key, value) (json_key((j), SLICE(key)), json_bool((j), (value)))
 #define json_field_raw(j, key, text) (json_key((j), SLICE(key)), json_raw((j), (text)))
