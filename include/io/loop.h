@@ -17,7 +17,7 @@ struct deadline {
     void (*on_due)(struct deadline *d); /* unlinked before the call; it may start it again or free its owner */
 };
 
-/* Deadlines of one length, e.g. all header timeouts. Lives as long as its loop. */
+/* Deadlines of one length, e.g. all header timeouts. Lives as long as its loop, or until deadline_list_finish. */
 struct deadline_list {
     struct list deadlines; /* oldest first */
     struct list link;
@@ -34,6 +34,8 @@ uv_loop_t *loop_uv(struct loop *l);
    keeps nothing alive. */
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
+/* One turn without sleeping, also when nothing keeps the loop alive: for tests. */
+void loop_turn(struct loop *l);
 /* Closes the loop's own handles (tick, signals); run the loop once more to let them go. */
 void loop_close(struct loop *l);
 
@@ -45,6 +47,8 @@ void loop_advance(struct loop *l, int64_t ms);
 int64_t loop_lag_ms(struct loop *l);
 
 void deadline_list_init(struct deadline_list *list, struct loop *l, int64_t timeout_ms);
+/* None of its deadlines is running any more; not to be called inside on_due. */
+void deadline_list_finish(struct deadline_list *list);
 void deadline_init(struct deadline *d, void (*on_due)(struct deadline *));
 /* (Re)starts d with the list's timeout from now. */
 void deadline_start(struct deadline_list *list, struct deadline *d);
