@@ -18,10 +18,11 @@ struct breaker {
 };
 
 void breaker_init(struct breaker *b, unsigned failures, int64_t rest_ms);
-/* May a call be made now? In half-open only one until its outcome is told. */
+/* May a call be made now? In half-open only one until its outcome is told: whoever was let through must tell it (a
+   call given up on its deadline is a failure). Outcomes told while open are late news and change nothing. */
 bool breaker_allows(struct breaker *b, int64_t now_ms);
 void breaker_success(struct breaker *b);
 void breaker_failure(struct breaker *b, int64_t now_ms);
-const char *breaker_name(enum breaker_state s); /* "closed" … */
+const char *breaker_name(enum breaker_state s); /* "closed", "open", "half_open" */
 
 #endif

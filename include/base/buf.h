@@ -42,6 +42,8 @@ static inline void buf_add_char(struct buf *b, char c)
 #define buf_add_lit(b, lit) buf_add((b), "" lit, sizeof(lit) - 1)
 
 void buf_add_int(struct buf *b, long long value);
+/* The shortest digits that read back as the same finite number; whole numbers without fraction or exponent. */
+void buf_add_double(struct buf *b, double value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline struct slice buf_slice(const struct buf *b)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct slice {
@@ -47,5 +48,9 @@ bool slice_next(struct slice *rest, char sep, struct slice *part);
 
 /* Decimal digits only, no sign, no space, at least one digit, at most INT64_MAX. */
 bool slice_to_int(struct slice s, long long *value);
+
+/* The character that s begins with: its length in bytes (1 to 4) and its code point; 0 when s is empty or does not
+   begin with valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF). */
+size_t slice_utf8(struct slice s, uint32_t *code);
 
 #endif
