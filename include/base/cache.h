@@ -26,12 +26,14 @@ struct cache_entry {
 
 struct cache_stats {
     uint64_t hits, misses, evictions, expired, flushed;
-    size_t entries, bytes;
+    size_t entries, bytes; /* what is expired or flushed counts until it is touched */
+    int64_t oldest_ms;     /* stored_ms of the least recently used entry; 0 when empty */
 };
 
 struct cache;
 
-/* destroy frees one value when its last reference goes. max_entries and max_bytes are both at least 1. */
+/* destroy frees one value when its last reference goes. It may come back into the
+   cache. max_entries and max_bytes are both at least 1. */
 struct cache *cache_create(size_t max_entries, size_t max_bytes, void (*destroy)(struct cache_entry *));
 /* Removes all entries; values held elsewhere live on until released. */
 void cache_destroy(struct cache *c);
@@ -48,7 +50,7 @@ bool cache_put(struct cache *c, struct cache_entry *e, int64_t now_ms);
 /* Removes the entry of that key, if any. */
 void cache_drop(struct cache *c, const uint8_t key[CACHE_KEY_BYTES]);
 
-/* Entries stored up to now with that tag (0: all entries) are gone. More than 1024 remembered tags become one
+/* Entries with stored_ms up to now_ms and that tag (0: all entries) are gone. More than 1024 remembered tags become one
    flush of everything (doubt denies). */
 void cache_flush(struct cache *c, uint64_t tag, int64_t now_ms);
 

@@ -12,7 +12,8 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
 
-/* fd: made non-blocking without touching the descriptor other processes share where possible (reopened). */
+/* fd: made non-blocking without touching the descriptor other processes share where possible (reopened); it stays the
+   caller's and open. SIGPIPE is the program's to ignore. Before log_open and after log_close lines go nowhere. */
 void log_open(int fd, enum log_level level);
 void log_close(void); /* flushes what it can, frees */
 void log_set_level(enum log_level level);
@@ -23,6 +24,7 @@ bool log_on(enum log_level level);
 struct log_line {
     struct json json;
     struct buf buf;
+    enum log_level level;
 };
 void log_begin(struct log_line *l, enum log_level level, struct slice event); /* writes time, level, event */
 void log_end(struct log_line *l);
@@ -30,13 +32,14 @@ void log_end(struct log_line *l);
 /* For plain events without fields of their own: text is a fixed sentence, detail may be foreign (escaped). */
 void log_event(enum log_level level, const char *event, struct slice detail);
 
-/* The same buffer for lines made elsewhere (the access log): one whole line without the newline. */
+/* The same buffer for lines made elsewhere (the access log), whatever the level: one whole line without the newline. */
 void log_raw(struct slice line);
 
 void log_flush(void);
 uint64_t log_dropped(void);
 
-/* RFC 3339 UTC with milliseconds ("2026-01-31T09:00:00.123Z"), 24 bytes and a NUL, cached per millisecond. */
+/* RFC 3339 UTC with milliseconds ("2026-01-31T09:00:00.123Z"), 24 bytes and a NUL, cached per second. Times before
+   1970 or after the year 9999 are shown as those ends. */
 #define LOG_TIME_BYTES 25
 void log_time(int64_t wall_ms, char out[LOG_TIME_BYTES]);
 
