@@ -22,8 +22,8 @@ void metric_init(const char *prefix);
 void metric_finish(void);
 
 /* labels: as many slices as the row names (NULL when none). A label set beyond the bound of its metric (1000) is
-   counted under the value "other" in every label. The hot path costs one hash lookup and no allocation once the
-   series exists. */
+   counted under the value "other" in every label. Values may be any bytes; they are kept as at most 128 bytes of
+   UTF-8. The hot path costs one hash lookup and no allocation once the series exists. */
 void metric_add(enum metric m, const struct slice *labels, double by);
 void metric_set(enum metric m, const struct slice *labels, double value);
 void metric_observe(enum metric m, const struct slice *labels, double seconds);
@@ -31,6 +31,6 @@ double metric_value(enum metric m, const struct slice *labels); /* counters and 
 
 void metric_text(struct buf *out);                          /* Prometheus exposition format 0.0.4 */
 void metric_json(struct buf *out, struct slice timestamp);  /* {"timestamp","metrics":[{name,help,type,values:[…]}]} */
-void metric_table(struct buf *out);                         /* Markdown rows for the docs page */
+void metric_table(struct buf *out);                         /* Markdown table for the docs page */
 
 #endif

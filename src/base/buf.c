@@ -56,7 +56,7 @@ void buf_add_int(struct buf *b, long long value)
 void buf_add_double(struct buf *b, double value)
 {
     CHECK(isfinite(value), "only finite numbers have digits");
-    if (value > -EXACT_LIMIT && value < EXACT_LIMIT && value == floor(value)) {
+    if (value > -EXACT_LIMIT && value < EXACT_LIMIT && (double)(long long)value == value) {
         buf_add_int(b, (long long)value);
         return;
     }
