@@ -41,6 +41,8 @@ struct stream {
     uv_tcp_t tcp;
     uv_write_t write_req;
     uv_shutdown_t shutdown_req;
+    struct deadline failed;  /* tells a failed write in a later turn */
+    int failed_error;
     void (*on_closed)(struct stream *s);
     char *writing;       /* heap: handed to the kernel's queue */
     size_t writing_n;
@@ -49,7 +51,7 @@ struct stream {
     size_t queue_cap;
     bool reading;
     bool want_shutdown;
-    bool shut;
+    bool shutting;
     bool closing;
     bool ended;
 };

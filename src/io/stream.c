@@ -1,0 +1,271 @@
+/* io/stream: one byte stream with its outgoing queue, over TCP or another transport. Called by dial, listener, conn and
+   upstream. Refuses to keep the caller's memory: what the kernel does not take at once is copied. */
+#include "io/stream.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+#define STREAM_PARTS 32
+#define STREAM_READ_BYTES 65536
+
+/* libuv asks for memory right before it reads and hands it over right after: one buffer serves all streams. */
+static char read_buffer[STREAM_READ_BYTES];
+
+static void on_failed_due(struct deadline *d);
+static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
+static void on_tcp_read(uv_stream_t *tcp, ssize_t n, const uv_buf_t *buf);
+static void on_tcp_written(uv_write_t *req, int status);
+static void on_tcp_shutdown(uv_shutdown_t *req, int status);
+static void on_tcp_closed(uv_handle_t *handle);
+
+static struct stream *of_tcp(void *tcp)
+{
+    return container_of((uv_tcp_t *)tcp, struct stream, tcp);
+}
+
+static int tcp_read_start(struct stream *s)
+{
+    return uv_read_start((uv_stream_t *)&s->tcp, on_tcp_alloc, on_tcp_read);
+}
+
+static void tcp_read_stop(struct stream *s)
+{
+    uv_read_stop((uv_stream_t *)&s->tcp);
+}
+
+static long tcp_try_write(struct stream *s, const uv_buf_t *bufs, unsigned n)
+{
+    int written = uv_try_write((uv_stream_t *)&s->tcp, bufs, n);
+    return written == UV_EAGAIN ? 0 : written;
+}
+
+static int tcp_write(struct stream *s, uv_buf_t buf)
+{
+    return uv_write(&s->write_req, (uv_stream_t *)&s->tcp, &buf, 1, on_tcp_written);
+}
+
+static int tcp_shutdown(struct stream *s)
+{
+    return uv_shutdown(&s->shutdown_req, (uv_stream_t *)&s->tcp, on_tcp_shutdown);
+}
+
+static void tcp_close(struct stream *s)
+{
+    uv_close((uv_handle_t *)&s->tcp, on_tcp_closed);
+}
+
+static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write,
+                                          tcp_write,      tcp_shutdown,  tcp_close};
+
+/* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. */
+static void fail_later(struct stream *s, int error)
+{
+    if (s->failed_error || s->ended) return;
+    s->failed_error = error;
+    deadline_after(s->loop, &s->failed, 0);
+}
+
+static void drop_queue(struct stream *s)
+{
+    free(s->queue);
+    s->queue = NULL;
+    s->queue_n = s->queue_cap = 0;
+}
+
+static void enqueue(struct stream *s, const char *p, size_t n)
+{
+    if (s->queue_cap - s->queue_n < n) {
+        size_t cap = s->queue_cap ? s->queue_cap * 2 : 4096;
+        while (cap - s->queue_n < n) cap *= 2;
+        s->queue = xrealloc(s->queue, cap);
+        s->queue_cap = cap;
+    }
+    memcpy(s->queue + s->queue_n, p, n);
+    s->queue_n += n;
+}
+
+static void shutdown_now(struct stream *s)
+{
+    s->want_shutdown = false;
+    if (s->shutting) return;
+    s->shutting = true;
+    if (s->ops->shutdown(s) != 0) fail_later(s, UV_ECONNRESET);
+}
+
+/* Hands the queue to the transport. */
+static void write_queue(struct stream *s)
+{
+    s->writing = s->queue;
+    s->writing_n = s->queue_n;
+    s->queue = NULL;
+    s->queue_n = s->queue_cap = 0;
+    int error = s->ops->write(s, uv_buf_init(s->writing, (unsigned)s->writing_n));
+    if (error) {
+        free(s->writing);
+        s->writing = NULL;
+        s->writing_n = 0;
+        fail_later(s, error);
+    }
+}
+
+static void on_failed_due(struct deadline *d)
+{
+    struct stream *s = container_of(d, struct stream, failed);
+    if (!s->closing) stream_got_end(s, s->failed_error);
+}
+
+static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)handle;
+    (void)suggested;
+    *buf = uv_buf_init(read_buffer, sizeof read_buffer);
+}
+
+static void on_tcp_read(uv_stream_t *tcp, ssize_t n, const uv_buf_t *buf)
+{
+    struct stream *s = of_tcp(tcp);
+    if (n > 0)
+        stream_got(s, slice_make(buf->base, (size_t)n));
+    else if (n < 0)
+        stream_got_end(s, n == UV_EOF ? 0 : (int)n);
+}
+
+static void on_tcp_written(uv_write_t *req, int status)
+{
+    stream_written(container_of(req, struct stream, write_req), status);
+}
+
+static void on_tcp_shutdown(uv_shutdown_t *req, int status)
+{
+    (void)req;
+    (void)status; /* a peer that is gone already shows on the reading side */
+}
+
+static void on_tcp_closed(uv_handle_t *handle)
+{
+    stream_closed(of_tcp(handle));
+}
+
+int stream_init_tcp(struct stream *s, struct loop *l, const struct stream_events *events)
+{
+    stream_init(s, l, &tcp_ops, events);
+    return uv_tcp_init(loop_uv(l), &s->tcp);
+}
+
+void stream_init(struct stream *s, struct loop *l, const struct stream_ops *ops, const struct stream_events *events)
+{
+    memset(s, 0, sizeof *s);
+    s->ops = ops;
+    s->events = events;
+    s->loop = l;
+    deadline_init(&s->failed, on_failed_due);
+}
+
+void stream_read(struct stream *s, bool on)
+{
+    if (s->closing || s->ended || s->reading == on) return;
+    s->reading = on;
+    if (!on) {
+        s->ops->read_stop(s);
+        return;
+    }
+    int error = s->ops->read_start(s);
+    if (error) fail_later(s, error);
+}
+
+void stream_send(struct stream *s, const struct slice *parts, size_t n)
+{
+    if (s->closing || s->failed_error || s->shutting) return;
+    size_t i = 0, done = 0; /* parts[i] from done on is not written yet */
+    while (!s->writing && s->queue_n == 0 && i < n) {
+        uv_buf_t bufs[STREAM_PARTS];
+        unsigned count = 0;
+        size_t total = 0;
+        for (size_t k = i; k < n && count < STREAM_PARTS; k++) {
+            size_t from = k == i ? done : 0;
+            if (parts[k].n == from) continue;
+            bufs[count++] = uv_buf_init((char *)(uintptr_t)(parts[k].p + from), (unsigned)(parts[k].n - from));
+            total += parts[k].n - from;
+        }
+        if (count == 0) return;
+        long written = s->ops->try_write(s, bufs, count);
+        if (written < 0) {
+            fail_later(s, (int)written);
+            return;
+        }
+        size_t left = (size_t)written;
+        while (i < n && left >= parts[i].n - done) {
+            left -= parts[i].n - done;
+            i++;
+            done = 0;
+        }
+        done += left;
+        if ((size_t)written < total) break;
+    }
+    for (; i < n; i++, done = 0) enqueue(s, parts[i].p + done, parts[i].n - done);
+    if (!s->writing && s->queue_n) write_queue(s);
+}
+
+size_t stream_queued(const struct stream *s)
+{
+    return s->writing_n + s->queue_n;
+}
+
+void stream_shutdown(struct stream *s)
+{
+    if (s->closing || s->shutting || s->failed_error) return;
+    if (s->writing)
+        s->want_shutdown = true;
+    else
+        shutdown_now(s);
+}
+
+void stream_close(struct stream *s, void (*on_closed)(struct stream *s))
+{
+    CHECK(!s->closing, "a stream is closed once");
+    s->closing = true;
+    s->on_closed = on_closed;
+    deadline_stop(&s->failed);
+    drop_queue(s);
+    s->ops->close(s);
+}
+
+void stream_got(struct stream *s, struct slice data)
+{
+    if (!s->closing && !s->ended) s->events->on_read(s, data);
+}
+
+void stream_got_end(struct stream *s, int error)
+{
+    if (s->closing || s->ended) return;
+    s->ended = true;
+    if (s->reading) s->ops->read_stop(s);
+    s->reading = false;
+    s->events->on_end(s, error);
+}
+
+void stream_written(struct stream *s, int status)
+{
+    free(s->writing);
+    s->writing = NULL;
+    s->writing_n = 0;
+    if (s->closing) return;
+    if (status) {
+        drop_queue(s);
+        fail_later(s, status);
+        return;
+    }
+    if (s->queue_n) {
+        write_queue(s);
+        return;
+    }
+    if (s->want_shutdown) shutdown_now(s);
+    if (s->events->on_drain) s->events->on_drain(s);
+}
+
+void stream_closed(struct stream *s)
+{
+    void (*on_closed)(struct stream *) = s->on_closed;
+    if (on_closed) on_closed(s);
+}
