@@ -31,7 +31,8 @@ struct identity_config {
 };
 
 struct user {
-    struct cache_entry entry; /* expires_ms: the context's end; tags as of the token */
+    struct cache_entry entry; /* expires_ms: the end in memory; tags as of the token */
+    int64_t end_ms;           /* monotonic: the context's end, memory and Redis together */
     struct slice json;        /* the context, ASCII JSON object text, NUL behind it */
     struct slice id;          /* its "id" as text, for the log */
     bool anonymous;
@@ -61,7 +62,7 @@ void identities_destroy(struct identities *d); /* cancels what is out */
 enum op identity_find(struct identities *d, const struct token *token, struct slice authorization,
                       struct identity_call *c);
 void identity_cancel(struct identity_call *c);
-struct user *user_create(struct slice json); /* for what-if questions: any object; refs 1 */
+struct user *user_create(struct slice json); /* for what-if questions: any object, else NULL; refs 1 */
 void user_hold(struct user *u);
 void user_release(struct user *u);
 

@@ -1,0 +1,135 @@
+/* authz/context: what a context is, as text and as a stored value. Called by identity. Refuses what is not a whole
+   context of the subject asked for; a stored value may have been written by anybody who can reach Redis. */
+#include "authz/context.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/document.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/log.h"
+
+#define STORED_VERSION 1
+
+/* One allocation: the struct, then json and id, each with a NUL. */
+static struct user *make(struct slice json, struct slice id)
+{
+    struct user *u = xzalloc(sizeof *u + json.n + 1 + id.n + 1);
+    char *p = (char *)(u + 1);
+    cache_entry_init(&u->entry);
+    memcpy(p, json.p, json.n);
+    u->json = slice_make(p, json.n);
+    p += json.n + 1;
+    if (id.n) memcpy(p, id.p, id.n);
+    u->id = slice_make(p, id.n);
+    u->entry.bytes = (uint32_t)(sizeof *u + json.n + id.n + 2);
+    u->end_ms = INT64_MAX;
+    return u;
+}
+
+static struct slice text_of(const json_t *value)
+{
+    return slice_make(json_string_value(value), json_string_length(value));
+}
+
+struct user *context_anonymous(void)
+{
+    struct user *u = make(SLICE("{\"id\":\"anonymous\",\"username\":\"anonymous\",\"roles\":[],\"offices\":[],"
+                                "\"authenticated\":false}"),
+                          SLICE("anonymous"));
+    u->anonymous = true;
+    return u;
+}
+
+static struct user *of_object(const json_t *context, struct slice text, const char **detail)
+{
+    const json_t *id = json_object_get(context, "id");
+    if (json_is_string(id) && json_string_length(id) > 0) return make(text, text_of(id));
+    *detail = "the context has no id";
+    return NULL;
+}
+
+struct user *context_of(struct slice document, struct shape *shape, const char **detail)
+{
+    struct user *u = NULL;
+    struct buf text;
+    buf_init(&text, NULL);
+    json_t *value = document_object(document);
+    if (!value) {
+        *detail = "the profile is not a JSON object, or has a name twice";
+    } else if (shape) {
+        char *error = NULL;
+        json_decref(value);
+        value = shape_run(shape, document, &text, &error) ? document_object(buf_slice(&text)) : NULL;
+        if (error && log_on(LOG_WARN)) log_event(LOG_WARN, "context_shape_failed", slice_str(error));
+        if (!value) *detail = error ? "the shape failed" : "the shape did not give an object";
+        free(error);
+    } else {
+        document_write(value, &text);
+    }
+    if (value) u = of_object(value, buf_slice(&text), detail);
+    json_decref(value);
+    buf_free(&text);
+    return u;
+}
+
+struct user *user_create(struct slice json)
+{
+    json_t *value = document_object(json);
+    if (!value) return NULL;
+    struct buf text;
+    buf_init(&text, NULL);
+    document_write(value, &text);
+    const json_t *id = json_object_get(value, "id");
+    struct user *u = make(buf_slice(&text), json_is_string(id) ? text_of(id) : SLICE(""));
+    json_decref(value);
+    buf_free(&text);
+    return u;
+}
+
+void context_store(const struct user *u, const struct subject *s, int64_t stored_wall_ms, struct buf *out)
+{
+    struct json j;
+    json_init(&j, out);
+    json_object_start(&j);
+    json_field_int(&j, "v", STORED_VERSION);
+    json_field_string(&j, "iss", s->issuer);
+    json_field_string(&j, "sub", s->name);
+    json_field_int(&j, "stored", stored_wall_ms);
+    json_field_raw(&j, "context", u->json);
+    json_object_end(&j);
+}
+
+static bool is_text(const json_t *value, struct slice text)
+{
+    return json_is_string(value) && slice_eq(text_of(value), text);
+}
+
+struct user *context_load(struct slice stored, const struct subject *s, int64_t *stored_wall_ms)
+{
+    struct user *u = NULL;
+    json_t *value = document_object(stored);
+    const json_t *version = json_object_get(value, "v");
+    const json_t *at = json_object_get(value, "stored");
+    const json_t *context = json_object_get(value, "context");
+    if (json_is_integer(version) && json_integer_value(version) == STORED_VERSION && json_is_integer(at) &&
+        json_integer_value(at) >= 0 && is_text(json_object_get(value, "iss"), s->issuer) &&
+        is_text(json_object_get(value, "sub"), s->name) && json_is_object(context) && json_object_size(value) == 5) {
+        struct buf text;
+        const char *detail;
+        buf_init(&text, NULL);
+        document_write(context, &text);
+        u = of_object(context, buf_slice(&text), &detail);
+        buf_free(&text);
+        *stored_wall_ms = json_integer_value(at);
+    }
+    json_decref(value);
+    return u;
+}
+
+void context_free(struct cache_entry *e)
+{
+    free(container_of(e, struct user, entry));
+}
