@@ -26,12 +26,13 @@ enum redis_outcome {
 /* *error: heap text naming what is wrong with the url (no password in it); then NULL is returned. Starts to connect at
    once; works (as unavailable) without a server. */
 struct redis *redis_create(struct loop *l, const struct redis_config *c, char **error);
+/* No callback comes any more but done, later, when no handle is left. Safe inside a callback. */
 void redis_destroy(struct redis *r, void (*done)(void *arg), void *arg);
 
 /* Later, once; also when not connected. */
 struct redis_call *redis_get(struct redis *r, struct slice key,
                              void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg);
-void redis_cancel(struct redis_call *c);
+void redis_cancel(struct redis_call *c); /* no callback will come */
 
 /* No answer is awaited by the caller; lost when unavailable. Arguments are copied. */
 void redis_set(struct redis *r, struct slice key, struct slice value, int64_t ttl_s);
