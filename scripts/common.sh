@@ -1,0 +1,50 @@
+# What the scripts share: where the tree is, how they speak, how root is reached, where OPA is. Sourced, never run:
+#   . "$(dirname "$0")/common.sh"
+# Plain POSIX sh. Sets `root` and changes to it.
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
+cd "$root" || exit 1
+
+OPA_VERSION=v1.6.0
+
+say() { printf '== %s\n' "$*"; }
+fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+jobs_n() { nproc 2>/dev/null || echo 2; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif has sudo; then
+        sudo -- "$@"
+    else
+        fail "root is needed to run: $* (run this as root, or install sudo)"
+    fi
+}
+
+# The go command: on PATH, or one that scripts/deps has put in the tree. Prints its path; false when there is none that
+# can fetch the toolchain OPA asks for (1.21 and later can).
+go_find() {
+    for go in "$(command -v go)" build/tools/go/bin/go /usr/lib/go-*/bin/go /usr/local/go/bin/go; do
+        [ -n "$go" ] && [ -x "$go" ] || continue
+        case $("$go" env GOVERSION 2>/dev/null) in
+        go1.2[1-9]* | go1.[3-9][0-9]* | go[2-9]*) echo "$go" && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+# OPA 1.x (our policies are Rego v1): on PATH, where `go install` puts it, or in the tree. Prints its path.
+opa_find() {
+    for opa in "$(command -v opa)" "${GOBIN:-/nonexistent}/opa" "${GOPATH:-$HOME/go}/bin/opa" "$root/build/tools/opa"; do
+        [ -n "$opa" ] && [ -x "$opa" ] || continue
+        case $("$opa" version 2>/dev/null | sed -n 's/^Version: //p') in
+        1.*) echo "$opa" && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+# A Python that sees Debian's python3-* packages, which one from pyenv or a venv does not.
+PYTHON=/usr/bin/python3
