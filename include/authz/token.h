@@ -48,7 +48,7 @@ struct token {
     struct slice issuer;
     struct slice subject;     /* the name: name_claim, else sub */
     struct slice claims;      /* JSON object text of tokens.claims, "{}" when none */
-    struct slice payload;     /* JSON object text of all claims of a verified token, else empty */
+    struct slice payload;     /* ASCII JSON object text of all claims of a verified token, else empty */
     int64_t exp_s;            /* Unix; INT64_MAX for an API key */
 };
 
@@ -56,7 +56,7 @@ struct tokens;
 
 struct token_call {
     void (*on_done)(struct token_call *c);
-    struct token *token; /* success; the caller releases it (token_release). NULL: refused for `reason` */
+    struct token *token; /* success (reason FORWARDED); the caller releases it (token_release). NULL: refused for `reason` */
     enum reason reason;
     const char *detail;  /* fixed text for the log: exactly what was wrong */
     bool cached;
@@ -68,13 +68,16 @@ struct token_call {
     void *issuer;
 };
 
-/* *error: heap text. Starts fetching keys. */
+/* *error: heap text naming the issuer and what is wrong with it. Starts fetching keys. The structs of *c are copied; the
+   texts and lists they point to are kept by pointer. */
 struct tokens *tokens_create(struct loop *l, struct fetch *f, const struct tokens_config *c, char **error);
+/* No call may be pending. Tokens that are held live on. */
 void tokens_destroy(struct tokens *t);
 
-/* authorization: the whole header value, not empty. DONE, or PENDING while an unknown kid's keys are refetched. */
+/* authorization: the whole header value, not empty. DONE, or PENDING while an unknown kid's keys are refetched or the
+   issuer's first keys are on their way. */
 enum op tokens_check(struct tokens *t, struct slice authorization, struct token_call *c);
-void tokens_cancel(struct token_call *c);
+void tokens_cancel(struct token_call *c); /* harmless when the call is not pending */
 void token_release(struct token *t);
 
 /* tag 0: all. See cache_flush. */

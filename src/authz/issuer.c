@@ -1,0 +1,166 @@
+/* authz/issuer: called by token, once the unverified `iss` has named it. It refuses an algorithm that the configuration does
+   not list, whatever the key says, and a key that does not allow the algorithm, whatever the configuration says: no token
+   chooses how it is verified (RFC 8725 3.1). */
+#include "authz/issuer.h"
+
+#include <stdlib.h>
+
+#include "authz/claims.h"
+#include "authz/signature.h"
+
+static void on_keys(void *arg)
+{
+    struct issuer *i = arg;
+    i->on_settled(i);
+}
+
+static const char *check_algorithms(struct issuer *i)
+{
+    const struct texts *names = &i->config.algorithms;
+    if (names->n == 0) return "no algorithms";
+    bool secret = i->config.secret.n != 0;
+    for (size_t n = 0; n < names->n; n++) {
+        const struct signature_algorithm *a = signature_find(names->v[n]);
+        if (!a) return "an algorithm that is not known";
+        if ((a->scheme == SIGNATURE_HMAC) != secret)
+            return secret ? "only HS256, HS384 and HS512 go with a secret" : "HS256, HS384 and HS512 need a secret";
+        if (secret && i->config.secret.n < a->digest_bytes)
+            return "the secret must be as long as the hash: 32 bytes for HS256, 48 for HS384, 64 for HS512";
+        i->algorithms |= 1u << signature_index(a);
+    }
+    return NULL;
+}
+
+static const char *check_config(const struct issuer_config *c)
+{
+    if (c->issuer.n == 0) return "no issuer";
+    if ((c->jwks_url.n != 0) + (c->jwks.n != 0) + (c->secret.n != 0) != 1)
+        return "exactly one of a key set address, a key set file and a secret is needed";
+    if (c->audiences.n == 0 && !c->any_audience) return "no audiences, and any_audience is not true";
+    return c->jwks_url.n ? fetch_url_check(c->jwks_url) : NULL;
+}
+
+const char *issuer_init(struct issuer *i, const struct issuer_config *c, struct loop *l, struct fetch *f,
+                        void (*on_settled)(struct issuer *i))
+{
+    *i = (struct issuer){.config = *c, .on_settled = on_settled};
+    list_init(&i->waiting);
+    const char *error = check_config(c);
+    if (!error) error = check_algorithms(i);
+    if (error || c->secret.n) return error;
+    if (c->jwks.n) {
+        i->jwks = jwks_create_fixed(l, c->issuer, c->jwks, &error);
+        return error;
+    }
+    int64_t max_s = INT64_MAX / 1000;
+    struct jwks_config keys = {.issuer = c->issuer,
+                               .url = c->jwks_url,
+                               .max_stale_ms = (c->max_stale_s < max_s ? c->max_stale_s : max_s) * 1000,
+                               .on_settled = on_keys,
+                               .arg = i};
+    i->jwks = jwks_create(l, f, &keys);
+    return NULL;
+}
+
+void issuer_finish(struct issuer *i)
+{
+    if (i->jwks) jwks_destroy(i->jwks);
+    i->jwks = NULL;
+}
+
+static struct slice without_application(struct slice type)
+{
+    const struct slice prefix = SLICE("application/");
+    if (type.n < prefix.n || !slice_eq_nocase(slice_make(type.p, prefix.n), prefix)) return type;
+    return slice_make(type.p + prefix.n, type.n - prefix.n);
+}
+
+/* RFC 7515 4.1.9, RFC 8725 3.11. */
+static bool type_is_listed(const struct texts *types, struct slice type)
+{
+    for (size_t n = 0; n < types->n; n++)
+        if (slice_eq_nocase(without_application(types->v[n]), without_application(type))) return true;
+    return false;
+}
+
+bool issuer_accepts(const struct issuer *i, const struct jws *j, int64_t now_s, int64_t leeway_s, int64_t *exp_s,
+                    struct refusal *r)
+{
+    const struct signature_algorithm *a = signature_find(j->algorithm);
+    if (!a) return refuse(r, REASON_TOKEN_ALGORITHM, "alg is not known");
+    if (!(i->algorithms >> signature_index(a) & 1))
+        return refuse(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
+    if (i->config.types.n) {
+        if (!j->type.p) return refuse(r, REASON_TOKEN_TYPE, "typ is missing");
+        if (!type_is_listed(&i->config.types, j->type))
+            return refuse(r, REASON_TOKEN_TYPE, "typ is not one that this issuer may use");
+    }
+    if (!claims_times(j->payload, now_s, leeway_s, exp_s, r)) return false;
+    return i->config.any_audience || claims_audience(j->payload, &i->config.audiences, r);
+}
+
+struct search { /* what was seen on the way through the keys */
+    bool named;    /* a key has the token's kid, or the token has none */
+    bool fitting;  /* and allows its algorithm */
+    struct jwk *key; /* and verified it */
+};
+
+static struct search try_keys(const struct keyset *s, const struct jws *j, const struct signature_algorithm *a)
+{
+    struct search found = {.named = !j->has_kid};
+    unsigned tries = 0;
+    for (size_t n = 0; n < s->n && tries < ISSUER_TRIES; n++) {
+        struct jwk *k = s->keys[n];
+        if (j->has_kid && !(k->has_kid && slice_eq(k->kid, j->kid))) continue;
+        found.named = true;
+        if (!jwk_allows(k, a)) continue;
+        found.fitting = true;
+        tries++;
+        if (!signature_verify(a, k->kind, k->key, j->input, j->signature)) continue;
+        found.key = k;
+        break;
+    }
+    return found;
+}
+
+static enum issuer_verdict refused(struct refusal *r, enum reason reason, const char *detail)
+{
+    refuse(r, reason, detail);
+    return ISSUER_REFUSED;
+}
+
+enum issuer_verdict issuer_verify(struct issuer *i, const struct jws *j, bool may_wait, struct jwk **key,
+                                  struct refusal *r)
+{
+    const struct signature_algorithm *a = signature_find(j->algorithm);
+    *key = NULL;
+    if (!a || !(i->algorithms >> signature_index(a) & 1))
+        return refused(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
+    if (!i->jwks) {
+        if (signature_verify_secret(a, i->config.secret, j->input, j->signature)) return ISSUER_VERIFIED;
+        return refused(r, REASON_TOKEN_SIGNATURE, "the signature is not that of the secret");
+    }
+    if (!jwks_usable(i->jwks)) {
+        bool never = jwks_never_loaded(i->jwks);
+        if (never && may_wait && jwks_fetching(i->jwks)) return ISSUER_WAIT;
+        return refused(r, REASON_KEYS_UNAVAILABLE,
+                       never ? "the issuer's keys were never loaded" : "the issuer's keys are stale");
+    }
+    struct search found = try_keys(jwks_keys(i->jwks), j, a);
+    if (found.key) {
+        *key = found.key;
+        return ISSUER_VERIFIED;
+    }
+    if (!found.named) {
+        if (may_wait && jwks_refetch(i->jwks)) return ISSUER_WAIT;
+        return refused(r, REASON_TOKEN_KEY, "the issuer has no key of this kid");
+    }
+    if (!found.fitting) return refused(r, REASON_TOKEN_ALGORITHM, "alg does not fit the issuer's key");
+    return refused(r, REASON_TOKEN_SIGNATURE,
+                   j->has_kid ? "the signature is not that of the key" : "no key of the issuer verifies the signature");
+}
+
+bool issuer_vouches(const struct issuer *i, const struct jwk *key)
+{
+    return !key || (!key->gone && jwks_usable(i->jwks));
+}
