@@ -156,8 +156,6 @@ bool cache_put(struct cache *c, struct cache_entry *e, int64_t now_ms)
 {
     CHECK(e->cache == NULL, "an entry is put once");
     if (e->bytes > c->max_bytes || e->expires_ms <= now_ms || is_flushed(c, e)) return false;
-    /* Held from here: what is taken out below may have been what kept the caller's own reference alive. */
-    cache_hold(e);
     cache_drop(c, e->key);
     while (c->stats.entries >= c->max_entries || c->stats.bytes + e->bytes > c->max_bytes) {
         struct cache_entry *coldest = container_of(c->lru.next, struct cache_entry, lru);
@@ -169,6 +167,7 @@ bool cache_put(struct cache *c, struct cache_entry *e, int64_t now_ms)
     e->chain = *slot;
     *slot = e;
     e->cache = c;
+    cache_hold(e);
     list_add_last(&c->lru, &e->lru);
     c->stats.entries++;
     c->stats.bytes += e->bytes;

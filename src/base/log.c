@@ -82,7 +82,7 @@ void log_close(void)
     sink.restore_flags = -1;
     sink.level = LOG_OFF;
     sink.start = sink.end = 0;
-    sink.mid_line = false;
+    sink.mid_line = sink.blocked = false;
     free(sink.lines);
     sink.lines = NULL;
     buf_free(&sink.spare);
