@@ -1,6 +1,6 @@
 /* authz/decision: the question to the policy engine, a strict reading of the answer, and the cache of both outcomes.
    Only an explicit allow allows. One flight per key. The key is SHA-256 over exactly the bytes of the policy input
-   without its volatile fields (timestamp, request id) and the use; key and input cannot drift apart. */
+   without its volatile fields (timestamp, request id), the use and the flush tags; key and input cannot drift apart. */
 #ifndef AUTHZ_DECISION_H
 #define AUTHZ_DECISION_H
 
