@@ -124,6 +124,37 @@ test_unknown_role_may_exactly if pairs(person("dam operator", {}), generous) == 
 
 test_role_in_other_case_may_exactly if pairs(person("System_Admin", {}), generous) == anyone
 
+# The same in somebody else's office, and while data is under embargo.
+elsewhere := object.union(generous, {"office_id": "SPK"})
+
+test_nothing_more_elsewhere[name] if {
+	some name, user in {"operator": operator, "collector": collector, "viewer": viewer}
+	pairs(user, elsewhere) == anyone
+}
+
+test_water_manager_elsewhere if pairs(water, elsewhere) == anyone
+
+test_data_manager_elsewhere if pairs(manager, elsewhere) == anyone
+
+test_cooperator_elsewhere if pairs(cooperator, elsewhere) == anyone | {["read", "timeseries"]}
+
+test_embargo_stops_reading[name] if {
+	some name, user in {"operator": operator, "processor": processor, "cooperator": cooperator, "viewer": viewer}
+	every resource in {"timeseries", "measurements", "levels", "gates", "locations"} {
+		may_not(user, resource, "read", object.union(generous, fresh))
+	}
+}
+
+test_embargo_exempts[name] if {
+	some name, user in {"water": water, "manager": manager}
+	may(user, "timeseries", "read", object.union(generous, fresh))
+}
+
+# Only time series and locations are read for being public.
+test_public_class_of_others if {
+	pairs(nobody, object.union(generous, {"classification": "public"})) == anyone | product({"read"}, {"timeseries", "locations"})
+}
+
 # The automata have other data sources.
 test_collector_pairs if {
 	pairs(collector, object.union(generous, {"data_source": "AUTOMATED"})) == anyone | {["create", "timeseries"]}
