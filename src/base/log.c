@@ -126,7 +126,8 @@ static void write_out(void)
     while (sink.start < sink.end) {
         const char *p = sink.lines + sink.start;
         size_t waiting = sink.end - sink.start;
-        ssize_t n = sink.is_socket ? send(sink.fd, p, waiting, MSG_DONTWAIT | MSG_NOSIGNAL) : write(sink.fd, p, waiting);
+        ssize_t n = sink.is_socket ? send(sink.fd, p, waiting, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                   : write(sink.fd, p, waiting);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             sink.blocked = true;

@@ -58,10 +58,10 @@ static void test_opens_after_failures_in_a_row(void **state)
 static void test_one_trial(void **state)
 {
     (void)state;
-    PLAY(1, 1000, {500, BAD, O}, {1499, NO, O}, {1500, YES, H}, {1500, NO, H}, {9999, NO, H}, {9999, OK, C}, {9999, YES, C},
-         {9999, YES, C});
-    PLAY(2, 1000, {0, BAD, C}, {0, BAD, O}, {1000, YES, H}, {1200, BAD, O}, {2199, NO, O}, {2200, YES, H}, {2201, OK, C},
-         {2202, BAD, C}, {2203, BAD, O});
+    PLAY(1, 1000, {500, BAD, O}, {1499, NO, O}, {1500, YES, H}, {1500, NO, H}, {9999, NO, H}, {9999, OK, C},
+         {9999, YES, C}, {9999, YES, C});
+    PLAY(2, 1000, {0, BAD, C}, {0, BAD, O}, {1000, YES, H}, {1200, BAD, O}, {2199, NO, O}, {2200, YES, H},
+         {2201, OK, C}, {2202, BAD, C}, {2203, BAD, O});
 }
 
 /* Calls that were out when it opened end later: that neither closes it nor makes the rest longer. */

@@ -84,7 +84,8 @@ static void test_from_the_start(void **state)
 
 static void test_counters_and_gauges(void **state)
 {
-    struct slice labels[3] = {SLICE("GET"), SLICE("api"), SLICE("200")}, post[3] = {SLICE("POST"), SLICE("api"), SLICE("200")};
+    struct slice labels[3] = {SLICE("GET"), SLICE("api"), SLICE("200")};
+    struct slice post[3] = {SLICE("POST"), SLICE("api"), SLICE("200")};
     (void)state;
     assert_true(metric_value(METRIC_HTTP_REQUESTS, labels) == 0);
     assert_null(strstr(show(), "GET")); /* asking makes no series */
@@ -271,7 +272,8 @@ static void test_json(void **state)
     metric_observe(METRIC_CACHE_DURATION, labels, 0.5);
     add1(METRIC_REASONS, "r");
     const char *text = show_json();
-    assert_int_equal(strncmp(text, "{\"timestamp\":\"2026-01-31T09:00:00.123Z\",\"metrics\":[{\"name\":\"doorward_", 69), 0);
+    struct slice start_of_it = SLICE("{\"timestamp\":\"2026-01-31T09:00:00.123Z\",\"metrics\":[{\"name\":\"doorward_");
+    assert_true(slice_starts(slice_str(text), start_of_it));
     assert_int_equal(count(text, "\"name\":"), METRIC_COUNT);
     assert_non_null(strstr(text, "{\"name\":\"doorward_active_connections\",\"help\":\"Client connections open\","
                                  "\"type\":\"gauge\",\"values\":[{\"value\":0,\"labels\":{}}]}"));
