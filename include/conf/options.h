@@ -29,6 +29,7 @@ struct conf_net { /* an address block, for trusted_proxies */
 
 struct conf_upstream {
     struct slice name;      /* "default" for `upstream` */
+    struct slice url;       /* as given */
     struct slice host;      /* from the url, without brackets */
     int port;
     struct slice authority; /* host[:port] as Host: shows it */

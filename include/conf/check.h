@@ -1,0 +1,15 @@
+/* conf/check: what options say to each other. */
+#ifndef CONF_CHECK_H
+#define CONF_CHECK_H
+
+#include "conf/load.h"
+
+/* Contradictions and what is missing, as problems; fields that follow from others are filled in (cors.on, an issuer's
+   default algorithm). Fields that were read wrongly are zero and are passed over. */
+void check_options(struct load *l, const struct node *top, struct conf *conf);
+
+/* The same of upstreams and routes: the parts of an upstream's url, a route's upstream, name and strip_prefix; routes
+   given twice, unknown upstreams. */
+void check_routes(struct load *l, const struct node *top, struct conf *conf);
+
+#endif

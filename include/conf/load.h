@@ -1,0 +1,47 @@
+/* conf/load: what one conf_load works with, and what it keeps behind the struct conf it gives. */
+#ifndef CONF_LOAD_H
+#define CONF_LOAD_H
+
+#include "conf/node.h"
+#include "conf/options.h"
+#include "conf/table.h"
+
+struct conf_record { /* one option as it came out, for conf_print */
+    const char *path;
+    struct slice value;  /* masked already */
+    struct slice origin; /* "default", "file:line", "environment NAME" */
+    struct conf_record *next;
+};
+
+struct conf_secret { /* bytes to be wiped in the end */
+    struct slice text;
+    struct conf_secret *next;
+};
+
+struct conf_whole {
+    struct conf conf; /* first: conf_destroy gets here from it */
+    struct arena arena;
+    struct conf_record *records, *last_record;
+    struct conf_secret *secrets;
+};
+
+struct load {
+    struct problems problems;
+    struct buf *warnings;
+    struct conf_whole *whole;
+    char **environ;
+    const char *file;            /* the document's name in messages, or NULL */
+    const char *folder;          /* what names of files are relative to; "" the working folder */
+    bool drop_in;
+    struct node_variable *taken; /* variables that held secrets */
+};
+
+/* The text will be wiped with the configuration, and the variables it came from are taken out of the environment when
+   the load ends. */
+void load_secret(struct load *l, struct slice text, const struct node *n);
+void load_record(struct load *l, const char *path, struct slice value, struct slice origin);
+
+/* A text in the arena; printf. */
+const char *load_text(struct load *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,21 @@
+/* conf/source: the contents of files and of what is embedded under builtin:. */
+#ifndef CONF_SOURCE_H
+#define CONF_SOURCE_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/slice.h"
+
+/* The whole of a file, NUL behind it. NULL when read, else what is wrong (static text). */
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, struct slice *out);
+
+/* name without "builtin:". False when nothing of that name is embedded. */
+bool source_builtin(struct slice name, struct slice *out);
+
+/* The folder of a path, without the slash; "" when it has none ("/" for the root). */
+const char *source_folder(struct arena *a, const char *path);
+/* path as it is when absolute or folder is "", else below folder. */
+const char *source_below(struct arena *a, const char *folder, struct slice path);
+
+#endif

@@ -1,0 +1,188 @@
+/* conf/check: contradictions between options other than routes. Called by options.c once all values are read. It refuses
+   whatever would open more than was meant, or could not work. */
+#include "conf/check.h"
+
+#include "conf/form.h"
+#include "conf/net.h"
+
+struct checking {
+    struct load *l;
+    const struct node *top;
+    struct conf *conf;
+};
+
+/* Tells a problem with the option at path, at its place, else at its section's. */
+static void tell(const struct checking *k, const char *path, const char *what)
+{
+    const struct node *n = node_find(k->top, path);
+    const char *dot = strchr(path, '.');
+    if (!n && dot) n = node_child(k->top, slice_make(path, (size_t)(dot - path)));
+    struct node at = {.file = k->l->file};
+    if (!n || n->variable) n = n && node_find(k->top, path) == n ? n : &at;
+    problem(&k->l->problems, n, path, "%s", what);
+}
+
+/* Something stands there, right or wrong. */
+static bool is_given(const struct checking *k, const char *path)
+{
+    const struct node *n = node_find(k->top, path);
+    return n && (n->kind != NODE_TEXT || n->text.n || n->told);
+}
+
+static bool has_secret(const struct checking *k, const char *path)
+{
+    return is_given(k, path) || is_given(k, load_text(k->l, "%s_file", path));
+}
+
+static void check_listen(const struct checking *k)
+{
+    const struct conf *c = k->conf;
+    const struct node *n = node_find(k->top, "listen.address");
+    if (n && n->kind == NODE_TEXT && !n->text.n && !n->told) tell(k, "listen.address", "empty, expected address:port");
+    if (c->listen.max_header_bytes && c->listen.max_target_bytes > c->listen.max_header_bytes)
+        tell(k, "listen.max_target_bytes", "more than listen.max_header_bytes, expected at most that");
+    if (c->listen.max_connections && c->listen.max_connections_per_address > c->listen.max_connections)
+        tell(k, "listen.max_connections_per_address", "more than listen.max_connections, expected at most that");
+    if (!c->admin.host.n) return;
+    if (slice_eq(c->admin.host, c->listen.host) && c->admin.port == c->listen.port && c->admin.port)
+        tell(k, "admin.address", "the same as listen.address, expected another");
+    if (!net_is_loopback(c->admin.host) && !has_secret(k, "admin.token"))
+        tell(k, "admin.address", "not a loopback address and no admin.token_file, expected 127.0.0.1 or a token");
+}
+
+static bool is_hmac(struct slice algorithm)
+{
+    return slice_starts(algorithm, SLICE("HS"));
+}
+
+static void check_algorithms(const struct checking *k, const struct node *n, const char *path, struct conf_issuer *i,
+                             bool secret)
+{
+    static struct slice rsa = {"RS256", 5}, hmac = {"HS256", 5};
+    const struct node *given = node_find(n, "algorithms");
+    if (given && given->children == 0 && !i->algorithms.n && given->kind == NODE_LIST) given = NULL;
+    if (!given) {
+        i->algorithms = (struct conf_list){secret ? &hmac : &rsa, 1};
+        return;
+    }
+    for (size_t a = 0; a < i->algorithms.n; a++) {
+        struct slice name = i->algorithms.v[a];
+        const char *at = load_text(k->l, "%s.algorithms[%zu]", path, a);
+        if (!name.n || is_hmac(name) == secret) continue;
+        problem(&k->l->problems, given, at,
+                secret ? "%s needs keys but the issuer has a secret, expected HS256, HS384 or HS512"
+                       : "%s needs a secret but the issuer has none, expected secret_file or another algorithm",
+                name.p);
+    }
+}
+
+static void check_issuer(const struct checking *k, const struct node *n, const char *path, struct conf_issuer *i)
+{
+    bool secret = node_find(n, "secret") || node_find(n, "secret_file");
+    int sources = (node_find(n, "jwks_url") != NULL) + (node_find(n, "jwks_file") != NULL) + secret;
+    const struct node *audiences = node_find(n, "audiences");
+    if (!node_find(n, "issuer")) problem(&k->l->problems, n, path, "no issuer, expected the iss of its tokens");
+    if (sources == 0) problem(&k->l->problems, n, path, "no keys, expected one of jwks_url, jwks_file, secret_file");
+    if (sources > 1)
+        problem(&k->l->problems, n, path, "keys from several places, expected one of jwks_url, jwks_file, secret_file");
+    if (sources == 1 && !secret && node_find(n, "jwks_url") && !i->jwks_url.n && node_find(n, "jwks_url")->text.n == 0)
+        problem(&k->l->problems, n, path, "no keys, jwks_url is empty, expected a URL");
+    if (!i->any_audience && (!audiences || (audiences->kind == NODE_LIST && !audiences->children) ||
+                             (audiences->kind == NODE_TEXT && !audiences->text.n && !audiences->told)))
+        problem(&k->l->problems, n, path, "no audiences, expected some, or any_audience: true");
+    if (i->any_audience && i->audiences.n)
+        problem(&k->l->problems, n, path, "any_audience together with audiences, expected one of the two");
+    check_algorithms(k, n, path, i, secret);
+}
+
+static void check_issuers(const struct checking *k)
+{
+    const struct node *list = node_find(k->top, "tokens.issuers");
+    const struct node *n = list ? list->child : NULL;
+    for (size_t i = 0; i < k->conf->tokens.issuers_n && n; i++, n = n->next) {
+        const char *path = load_text(k->l, "tokens.issuers[%zu]", i);
+        struct conf_issuer *issuer = &k->conf->tokens.issuers[i];
+        if (n->kind != NODE_MAP) continue;
+        check_issuer(k, n, path, issuer);
+        for (size_t j = 0; j < i; j++) {
+            if (!issuer->issuer.n || !slice_eq(issuer->issuer, k->conf->tokens.issuers[j].issuer)) continue;
+            problem(&k->l->problems, n, path, "the same issuer as tokens.issuers[%zu], expected each once", j);
+            break;
+        }
+    }
+}
+
+static bool any_route(const struct conf *c, bool authorized_only)
+{
+    for (size_t i = 0; i < c->routes_n; i++)
+        if (c->routes[i].access == ACCESS_AUTHORIZED || (!authorized_only && c->routes[i].access != ACCESS_PUBLIC))
+            return true;
+    return false;
+}
+
+static void check_tokens(const struct checking *k)
+{
+    bool issuers = is_given(k, "tokens.issuers") && node_find(k->top, "tokens.issuers")->children;
+    bool url = is_given(k, "context.url");
+    if (k->conf->tokens.verify == VERIFY_UPSTREAM) {
+        if (!url) tell(k, "tokens.verify", "upstream without context.url, expected the URL that is asked");
+        if (issuers) tell(k, "tokens.verify", "upstream together with tokens.issuers, expected keys");
+    } else if (!issuers && any_route(k->conf, false)) {
+        tell(k, "tokens.issuers", "none, but a route is not public, expected at least one");
+    }
+    if (k->conf->tokens.api_keys && !url)
+        tell(k, "tokens.api_keys", "true without context.url, expected the URL that judges them");
+}
+
+static void check_context(const struct checking *k)
+{
+    bool url = is_given(k, "context.service_url"), secret = has_secret(k, "context.service_authorization");
+    if (url && !secret) tell(k, "context.service_url", "no context.service_authorization_file, expected one with it");
+    if (secret && !url) tell(k, "context.service_authorization", "no context.service_url, expected one with it");
+}
+
+static void check_policy(const struct checking *k)
+{
+    const struct conf_list *q = &k->conf->policy.query;
+    if (!is_given(k, "policy.url") && any_route(k->conf, true))
+        tell(k, "policy.url", "none, but a route is authorized, expected the URL of a policy");
+    for (size_t i = 0; i < q->n; i++) {
+        struct slice rest = q->v[i], name;
+        while (slice_next(&rest, '|', &name)) {
+            bool twice = rest.p && form_query_has(rest, name);
+            for (size_t j = 0; j < i; j++) twice = twice || form_query_has(q->v[j], name);
+            if (twice && name.n)
+                tell(k, "policy.query", load_text(k->l, "%.*s is named twice, expected each name once", (int)name.n, name.p));
+        }
+    }
+}
+
+static void check_grant(const struct checking *k)
+{
+    bool jws = k->conf->grant.format == CONF_GRANT_JWS, key = has_secret(k, "grant.key");
+    if (jws && !key) tell(k, "grant.format", "jws without grant.key_file, expected a private key");
+    const struct node *format = node_find(k->top, "grant.format");
+    bool plain = !format || slice_eq(format->text, SLICE("json")) || slice_eq(format->text, SLICE("base64url"));
+    if (key && plain) tell(k, "grant.key", "given, but grant.format is not jws, expected both or none");
+}
+
+static void check_cors(const struct checking *k)
+{
+    struct conf *c = k->conf;
+    c->cors.on = c->cors.origins.n > 0;
+    for (size_t i = 0; i < c->cors.origins.n && c->cors.credentials; i++)
+        if (slice_eq(c->cors.origins.v[i], SLICE("*")))
+            tell(k, "cors.credentials", "true together with origins '*', expected the origins by name");
+}
+
+void check_options(struct load *l, const struct node *top, struct conf *conf)
+{
+    struct checking k = {l, top, conf};
+    check_listen(&k);
+    check_issuers(&k);
+    check_tokens(&k);
+    check_context(&k);
+    check_policy(&k);
+    check_grant(&k);
+    check_cors(&k);
+}

@@ -1,0 +1,47 @@
+/* conf/load: what is kept while the options are read. Called by the readers of this room. */
+#include "conf/load.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void take(struct load *l, const char *name)
+{
+    for (const struct node_variable *v = l->taken; v; v = v->next)
+        if (v->name == name) return;
+    struct node_variable *v = arena_alloc(l->problems.arena, sizeof *v);
+    *v = (struct node_variable){name, l->taken};
+    l->taken = v;
+}
+
+void load_secret(struct load *l, struct slice text, const struct node *n)
+{
+    if (text.n) {
+        struct conf_secret *s = arena_alloc(l->problems.arena, sizeof *s);
+        *s = (struct conf_secret){text, l->whole->secrets};
+        l->whole->secrets = s;
+    }
+    if (n->variable) take(l, n->variable);
+    for (const struct node_variable *v = n->used; v; v = v->next) take(l, v->name);
+}
+
+void load_record(struct load *l, const char *path, struct slice value, struct slice origin)
+{
+    struct conf_record *r = arena_alloc(l->problems.arena, sizeof *r);
+    *r = (struct conf_record){path, value, origin, NULL};
+    if (l->whole->last_record) l->whole->last_record->next = r;
+    else l->whole->records = r;
+    l->whole->last_record = r;
+}
+
+const char *load_text(struct load *l, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = arena_alloc(l->problems.arena, (size_t)n + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    va_end(args);
+    return text;
+}

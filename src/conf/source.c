@@ -1,0 +1,72 @@
+/* conf/source: reading of whole files, bounded. Called by options.c for the configuration and by values.c for what it
+   names. It refuses folders, files over their bound, and texts with a NUL in them. */
+#include "conf/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/builtin.h"
+
+static const char *why_not_opened(int error)
+{
+    if (error == ENOENT) return "no such file";
+    if (error == EACCES) return "no permission to read the file";
+    return "the file cannot be opened";
+}
+
+static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct slice *out)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) return "not a file";
+    if (st.st_size < 0 || (size_t)st.st_size > max_bytes) return "the file is too long";
+    /* A pipe has no size: it is read up to the bound. */
+    size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : max_bytes + 1, n = 0;
+    char *p = arena_alloc(a, room + 1);
+    while (n < room) {
+        ssize_t got = read(fd, p + n, room - n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return "the file cannot be read";
+        if (got == 0) break;
+        n += (size_t)got;
+    }
+    if (n == room) return "the file is too long or grows";
+    if (memchr(p, 0, n)) return "the file has a NUL in it";
+    p[n] = '\0';
+    *out = slice_make(p, n);
+    return NULL;
+}
+
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, struct slice *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return why_not_opened(errno);
+    const char *error = read_all(a, fd, max_bytes, out);
+    close(fd);
+    return error;
+}
+
+bool source_builtin(struct slice name, struct slice *out)
+{
+    for (const struct builtin *b = builtins; b->name; b++) {
+        if (!slice_eq(slice_str(b->name), name)) continue;
+        *out = b->bytes;
+        return true;
+    }
+    return false;
+}
+
+const char *source_folder(struct arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return "";
+    return arena_copy(a, slice_make(path, slash == path ? 1 : (size_t)(slash - path))).p;
+}
+
+const char *source_below(struct arena *a, const char *folder, struct slice path)
+{
+    if (!*folder || (path.n && path.p[0] == '/')) return arena_copy(a, path).p;
+    return arena_printf(a, "%s/%.*s", folder, (int)path.n, path.p).p;
+}
