@@ -265,7 +265,7 @@ static void test_tags(void **state)
     assert_true(cache_tag("a", 1, "b", 1) != cache_tag("b", 1, "a", 1));
 }
 
-/* --- a naive cache to compare with: an array, the coldest first ---------------------------------------------------- */
+/* --- a naive cache to compare with: an array, the coldest first */
 struct model {
     struct {
         uint64_t key, tags[2];
