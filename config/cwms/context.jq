@@ -12,6 +12,8 @@
    partnership_expiry_ns: (.["partnership-expiry-ns"] // .partnership_expiry_ns),
    auth_method: (.["auth-method"] // .auth_method)} as $more
 | {id: $name, username: $name, email: (.email // "\($name | ascii_downcase)@usace.mil"), roles: $roles,
-   offices: $offices, primary_office: $offices[0], authenticated: true}
+   offices: $offices}
+  + (if $offices == [] then {} else {primary_office: $offices[0]} end)
+  + {authenticated: true}
   + (if $groups == [] then {} else {ts_privileges: $groups} end)
   + ($more | with_entries(select(.value != null)))

@@ -5,6 +5,6 @@ def text: if type == "string" and . != "" then . else null end;
 | ((.preferred_username | text) // (.username | text)) as $given
 | ($sub // $given // (.client_id | text) // error("the token names nobody")) as $id
 | {id: $id, username: ($given // $id), authenticated: true}
-  + ({name, email, email_verified, roles: (.roles // .realm_access.roles?), groups, entitlements,
+  + ({name, email, email_verified, roles: (.roles // (.realm_access | objects | .roles) // null), groups, entitlements,
       scope: (.scope // .scp), client_id: (.client_id // .azp)}
      | with_entries(select(.value != null)))
