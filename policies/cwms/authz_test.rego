@@ -434,6 +434,11 @@ test_cooperator_reads[name] if {
 	may_not(cooperator, "timeseries", "read", with_changes(object.union(context, {"classification": "internal"}), changes))
 }
 
+test_parameters_are_a_list if {
+	user := object.union(cooperator, {"allowed_parameters": {"a": "Flow"}})
+	may_not(user, "timeseries", "create", {"parameter": "Flow", "office_id": "SWT"})
+}
+
 test_partnership if {
 	q := allowed["cooperator creates"]
 	may(object.union(cooperator, {"partnership_expiry_ns": noon + 1}), q.resource, q.action, q.context)

@@ -153,13 +153,7 @@ cooperates if {
 	ctx.parameter in user.allowed_parameters
 }
 
-# --- Viewer Users ------------------------------------------------------------------------------------------------
-
-grants contains "viewer reference data" if {
-	"Viewer Users" in roles
-	input.action == "read"
-	input.resource in reference_data
-}
+# --- Viewer Users (reference data as anyone) -------------------------------------------------------------------------
 
 grants contains "viewer reads" if {
 	"Viewer Users" in roles

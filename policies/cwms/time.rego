@@ -24,7 +24,6 @@ in_shift if not bound_by_shift
 in_shift if {
 	hour_of_day(user.shift_start)
 	hour_of_day(user.shift_end)
-	user.shift_start <= user.shift_end
 	user.shift_start <= shift_clock[0]
 	shift_clock[0] < user.shift_end
 }

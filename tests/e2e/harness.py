@@ -25,11 +25,12 @@ REPORT = re.compile(r"Sanitizer|runtime error:|CHECK|assert", re.I)
 
 
 class Doorward:
-    """A running daemon. config: a mapping (written as JSON, which is YAML) or YAML text, None for no file."""
+    """A running daemon. config: a mapping (written as JSON, which is YAML) or YAML text, None for no file: then `port`
+    says where the variables put it."""
 
-    def __init__(self, config=None, env=None, arguments=(), wait=True):
+    def __init__(self, config=None, env=None, arguments=(), wait=True, port=None):
         self.folder = tempfile.TemporaryDirectory(prefix="doorward-")
-        self.port, self.admin_port = free_port(), free_port()
+        self.port, self.admin_port = port or free_port(), free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         self.admin = f"http://127.0.0.1:{self.admin_port}"
         self.env = {"PATH": os.environ.get("PATH", ""), "ASAN_OPTIONS": "exitcode=99:detect_leaks=1",
@@ -40,6 +41,8 @@ class Doorward:
         self.arguments = list(arguments)
         if config is not None:
             self.write_config(config)
+        else:  # several run at once: the one thing that the reference's variables cannot say
+            self.env["DOORWARD_ADMIN_ADDRESS"] = f"127.0.0.1:{self.admin_port}"
         self.env.update({k: str(v) for k, v in (env or {}).items()})
         self.lines, self.strays = [], []
         self.stopped = False
@@ -149,11 +152,15 @@ class Doorward:
         assert self.process.alive(), f"it ended with {self.process.child.poll()}: {self.process.stderr()}"
         assert not REPORT.search(self.process.stderr()), self.process.stderr()
 
-    def stop(self, expected=0):
+    def ended_as_told(self):
+        """The test has sent SIGTERM itself."""
+        self.stop(early=True)
+
+    def stop(self, expected=0, early=False):
         if self.stopped:
             return
         self.stopped = True
-        early = self.process.child.poll()
+        early = None if early else self.process.child.poll()
         status = self.process.end(signal.SIGTERM, 40)
         self.reader.join(5)
         stderr = self.process.stderr()

@@ -165,46 +165,35 @@ class PolicyRequests(demo_server.Handler):
     def serve(self):
         engine, body = self.server, self.body()
         question = json.loads(body)["input"] if body else None
-        probe = bool(question) and "request" not in question
-        engine.asked.append({"target": self.path, "headers": dict(self.headers.items()), "input": question,
-                             "raw": body, "probe": probe})
-        answer = engine.answer(question) if callable(engine.answer) else engine.answer
-        if isinstance(answer, bytes):
-            return self.answer_raw(200, answer)
+        engine.asked.append({"target": self.path, "headers": dict(self.headers.items()), "input": question})
+        if engine.behind:
+            return self.answer(200, raw=http("POST", engine.behind + self.path, body))
+        answer = engine.says(question) if callable(engine.says) else engine.says
         status, document = answer if isinstance(answer, tuple) else (200, answer)
-        return self.answer_raw(status, document if isinstance(document, bytes) else json.dumps(document).encode())
-
-    def answer_raw(self, status, raw):
-        demo_server.Handler.answer(self, status, raw=raw)
+        return self.answer(status, raw=document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
 class PolicyServer(demo_server.Server):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), PolicyRequests)
         self.asked = collections.deque(maxlen=10000)
-        self.answer = {"result": True}
+        self.behind = None
+        self.says = {"result": True}
 
 
 class Policy(Peer):
-    """A policy engine that answers what it is told: a document, bytes, (status, document), or a function of the input.
+    """A policy engine that keeps every question and answers what it is told: a document, bytes, (status, either), or a
+    function of the input. With behind=URL it passes each question on to a real engine."""
 
-    relay(opa) answers as the real engine does, while every question is kept.
-    """
-
-    def __init__(self, answer=None):
+    def __init__(self, says=None, behind=None):
         super().__init__(PolicyServer())
         self.url = f"http://127.0.0.1:{self.port}"
-        if answer is not None:
-            self.answers(answer)
+        self.server.behind = behind
+        if says is not None:
+            self.says(says)
 
-    def answers(self, answer):
-        self.server.answer = answer
-
-    def relay(self, opa):
-        def ask(question):
-            body = json.dumps({"input": question}).encode()
-            return http("POST", opa.url + "/v1/data/cwms/authz/allow?provenance=true", body)
-        self.answers(ask)
+    def says(self, answer):
+        self.server.says = answer
 
     def questions(self, user=None):
         """Inputs asked so far, without probes, oldest first."""
@@ -213,7 +202,7 @@ class Policy(Peer):
 
     @staticmethod
     def is_probe(question):
-        return "probe" in json.dumps(question.get("request", {})) or not question.get("request", {}).get("id")
+        return question.get("request", {}).get("id") in (None, "probe")
 
     def reset(self):
         self.server.asked.clear()
