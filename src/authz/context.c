@@ -43,35 +43,56 @@ struct user *context_anonymous(void)
     return u;
 }
 
-static struct user *of_object(const json_t *context, struct slice text, const char **detail)
+/* All contexts are written by the same writer: from the API or from Redis, the same context is the same bytes, and they
+   are part of the decision's key. */
+static struct user *of_object(const json_t *context, const char **detail)
 {
     const json_t *id = json_object_get(context, "id");
-    if (json_is_string(id) && json_string_length(id) > 0) return make(text, text_of(id));
-    *detail = "the context has no id";
-    return NULL;
+    if (!json_is_string(id) || json_string_length(id) == 0) {
+        *detail = "the context has no id";
+        return NULL;
+    }
+    struct buf text;
+    buf_init(&text, NULL);
+    document_write(context, &text);
+    struct user *u = make(buf_slice(&text), text_of(id));
+    buf_free(&text);
+    return u;
+}
+
+/* What the shape makes of it; NULL with *detail. */
+static json_t *shaped(struct slice document, struct shape *shape, const char **detail)
+{
+    struct buf text;
+    char *error = NULL;
+    json_t *value = NULL;
+    buf_init(&text, NULL);
+    if (!shape_run(shape, document, &text, &error)) {
+        *detail = "the context's shape failed";
+        if (error) log_event(LOG_WARN, "context_shape_failed", slice_str(error));
+    } else {
+        value = document_object(buf_slice(&text));
+        if (!value) *detail = "the context's shape did not give an object";
+    }
+    free(error);
+    buf_free(&text);
+    return value;
 }
 
 struct user *context_of(struct slice document, struct shape *shape, const char **detail)
 {
-    struct user *u = NULL;
-    struct buf text;
-    buf_init(&text, NULL);
     json_t *value = document_object(document);
     if (!value) {
         *detail = "the profile is not a JSON object, or has a name twice";
-    } else if (shape) {
-        char *error = NULL;
-        json_decref(value);
-        value = shape_run(shape, document, &text, &error) ? document_object(buf_slice(&text)) : NULL;
-        if (error && log_on(LOG_WARN)) log_event(LOG_WARN, "context_shape_failed", slice_str(error));
-        if (!value) *detail = error ? "the shape failed" : "the shape did not give an object";
-        free(error);
-    } else {
-        document_write(value, &text);
+        return NULL;
     }
-    if (value) u = of_object(value, buf_slice(&text), detail);
+    if (shape) {
+        json_decref(value);
+        value = shaped(document, shape, detail);
+        if (!value) return NULL;
+    }
+    struct user *u = of_object(value, detail);
     json_decref(value);
-    buf_free(&text);
     return u;
 }
 
@@ -117,12 +138,8 @@ struct user *context_load(struct slice stored, const struct subject *s, int64_t 
     if (json_is_integer(version) && json_integer_value(version) == STORED_VERSION && json_is_integer(at) &&
         json_integer_value(at) >= 0 && is_text(json_object_get(value, "iss"), s->issuer) &&
         is_text(json_object_get(value, "sub"), s->name) && json_is_object(context) && json_object_size(value) == 5) {
-        struct buf text;
         const char *detail;
-        buf_init(&text, NULL);
-        document_write(context, &text);
-        u = of_object(context, buf_slice(&text), &detail);
-        buf_free(&text);
+        u = of_object(context, &detail);
         *stored_wall_ms = json_integer_value(at);
     }
     json_decref(value);
