@@ -8,8 +8,4 @@
    default algorithm). Fields that were read wrongly are zero and are passed over. */
 void check_options(struct load *l, const struct node *top, struct conf *conf);
 
-/* The same of upstreams and routes: the parts of an upstream's url, a route's upstream, name and strip_prefix; routes
-   given twice, unknown upstreams. */
-void check_routes(struct load *l, const struct node *top, struct conf *conf);
-
 #endif

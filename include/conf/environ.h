@@ -11,7 +11,7 @@ bool environ_flag(struct load *l, const char *name, bool otherwise);
 /* Is any variable of an option set? */
 bool environ_any(struct load *l);
 
-/* ${NAME} and ${NAME:-default} in the texts of the tree; $${ stands for a plain ${. A name that is not set and has no
+/* ${NAME} and ${NAME:-default} in the texts of the tree that come from a file; $${ stands for a plain ${. A name that is not set and has no
    default is a problem; one that is set to nothing counts as set without a default, as not set with one. With `named`
    a text with a variable in it is called by that variable in messages. */
 void environ_expand(struct load *l, struct node *top, bool named);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/slice.h"
+#include "conf/print.h"
 
 struct conf_list {
     struct slice *v;
@@ -161,9 +162,5 @@ struct conf_source {       /* what main knows from the command line */
    warnings: same form (unknown DOORWARD_ variables). The result is freed by conf_destroy, secrets wiped. */
 struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct buf *warnings);
 void conf_destroy(struct conf *c);
-
-void conf_print(const struct conf *c, struct buf *out);  /* --print-config: every value, masked secrets, where it came from */
-void conf_print_options(struct buf *out);                /* --print-options: the table, Markdown */
-void conf_print_sample(struct buf *out);                 /* the documented sample file, YAML */
 
 #endif

@@ -1,6 +1,6 @@
 /* conf/checkroutes: upstreams and routes against each other. Called by options.c once all values are read. It refuses
    routes given twice, routes that can never match, and upstreams that are named but not there. */
-#include "conf/check.h"
+#include "conf/checkroutes.h"
 
 #include <stdlib.h>
 

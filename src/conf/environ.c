@@ -65,7 +65,7 @@ static void expand_text(struct load *l, struct node *n, const char *path, bool n
 {
     struct slice rest = n->text;
     struct buf out;
-    if (!memmem(rest.p, rest.n, "${", 2)) return;
+    if (!n->file || !memmem(rest.p, rest.n, "${", 2)) return;
     buf_init(&out, l->problems.arena);
     while (rest.n) {
         bool dollar = rest.p[0] == '$' && rest.n > 1;

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "conf/check.h"
+#include "conf/checkroutes.h"
 #include "conf/dropin.h"
 #include "conf/environ.h"
 #include "conf/read.h"
@@ -56,7 +57,6 @@ static struct node *read_file(struct load *l, const char *file)
     }
     struct node *top = yamldoc_read(&l->problems, l->file, text);
     if (text.n) explicit_bzero((char *)text.p, text.n);
-    if (top) environ_expand(l, top, false);
     return top;
 }
 
@@ -90,6 +90,7 @@ static void load(struct load *l, const struct conf_source *src)
     }
     environ_overlay(l, top);
     if (l->drop_in) dropin_finish(l, top);
+    else environ_expand(l, top, false); /* what a variable replaced needs no ${...} of its own */
     default_shape(l, top);
     read_options(l, top, c);
     check_routes(l, top, c);

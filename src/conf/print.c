@@ -1,6 +1,6 @@
 /* conf/print: the options as texts for people: the effective values, the docs page, the sample file. Called by main and
    by the test that keeps docs/ in step. It shows no secret: what is recorded is masked already. */
-#include "conf/options.h"
+#include "conf/print.h"
 
 #include <stdio.h>
 

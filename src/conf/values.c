@@ -261,6 +261,14 @@ static bool store_text(struct reading *r, struct slice text, void *field)
     return true;
 }
 
+/* A URL with its user and password as stars. */
+static struct slice mask_user(struct arena *a, struct slice url)
+{
+    const char *at = memrchr(url.p, '@', url.n), *start = memmem(url.p, url.n, "://", 3);
+    if (!at || !start) return url;
+    return arena_printf(a, "%.*s********%.*s", (int)(start + 3 - url.p), url.p, (int)(url.p + url.n - at), at);
+}
+
 static bool read_text(struct reading *r, void *field, bool is_default)
 {
     if (r->n->kind != NODE_TEXT) return expected(r, load_text(r->l, "a %s", kinds[r->o->kind].name));
@@ -268,7 +276,8 @@ static bool read_text(struct reading *r, void *field, bool is_default)
     if (value_is_secret(r->o->kind)) load_secret(r->l, text, r->n);
     if (!(is_default && !text.n) && !check_length(r, text)) return false;
     if (text.n && !check_form(r, &text)) return false;
-    if (kinds[r->o->kind].show == SHOW_NOTHING) r->value = text.n ? SLICE("********") : text;
+    if (r->o->kind == KIND_SECRET_URL) r->value = mask_user(r->l->problems.arena, text);
+    else if (kinds[r->o->kind].show == SHOW_NOTHING) r->value = text.n ? SLICE("********") : text;
     else r->value = text.n || !r->n->text.n ? text : SLICE("/");
     return store_text(r, text, field);
 }
