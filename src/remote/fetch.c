@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "remote/fetch_multi.h"
+#include "remote/fetch_url.h"
 
 #define MAX_IDLE_EASIES 64
 #define MAX_CACHE_CONTROL_BYTES 1024
@@ -42,6 +43,10 @@ struct fetch_call {
     struct buf cache_control;
     size_t max_bytes;
     uint64_t start_ns;
+    int64_t timeout_ms;
+    bool head_ended;         /* the empty line after the head came */
+    bool any_byte;           /* of an answer */
+    bool retried;
     bool too_large;
     bool starved;            /* no descriptor for its socket */
     const char *refusal;
@@ -94,12 +99,16 @@ static void connect_outcome(const struct fetch_call *c, struct fetch_answer *a)
 
 static void judge(const struct fetch_call *c, CURLcode code, struct fetch_answer *a)
 {
+    long status = 0;
     a->outcome = FETCH_BROKEN;
     a->error = curl_easy_strerror(code);
     switch ((int)code) {
     case CURLE_OK:
-        a->outcome = FETCH_ANSWERED;
-        a->error = NULL;
+        /* curl takes a connection that ends within the head, or after a 1xx, for a whole answer. */
+        curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+        a->status = (int)status;
+        a->outcome = c->head_ended && status >= 200 ? FETCH_ANSWERED : FETCH_BROKEN;
+        a->error = a->outcome == FETCH_ANSWERED ? NULL : "the answer ended within its head";
         break;
     case CURLE_OPERATION_TIMEDOUT:
         a->outcome = FETCH_TIMEOUT;
@@ -168,11 +177,8 @@ static void finish(struct fetch_call *c, CURLcode code)
         judge(c, code, &a);
     }
     if (a.outcome == FETCH_ANSWERED) {
-        long status = 0;
         const char *type = NULL;
-        curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
         curl_easy_getinfo(c->easy, CURLINFO_CONTENT_TYPE, &type);
-        a.status = (int)status;
         a.body = buf_slice(&c->body);
         a.cache_control = buf_slice(&c->cache_control);
         if (type) a.content_type = arena_copy(&c->arena, slice_str(type));
@@ -189,12 +195,31 @@ static struct fetch_call *call_of(CURL *easy)
     return (struct fetch_call *)(void *)c;
 }
 
+/* A kept connection that the peer had ended already says nothing about the peer: once more, on a fresh one. curl does it
+   itself when the peer closed, not always when it reset. Questions and lookups are safe to repeat. */
+static bool retry(struct fetch_call *c, CURLcode code)
+{
+    long fresh = 1;
+    if (c->retried || c->refusal || c->any_byte) return false;
+    if (code != CURLE_SEND_ERROR && code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING) return false;
+    curl_easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &fresh);
+    int64_t left_ms = c->timeout_ms - (int64_t)((uv_hrtime() - c->start_ns) / 1000000);
+    if (fresh || left_ms < 1) return false;
+    c->retried = true;
+    curl_multi_remove_handle(fetch_multi_handle(c->fetch->multi), c->easy);
+    curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
+    if (curl_multi_add_handle(fetch_multi_handle(c->fetch->multi), c->easy) == CURLM_OK) return true;
+    c->refusal = "curl does not take the call";
+    return false;
+}
+
 static void on_done(CURL *easy, CURLcode code, void *arg)
 {
     struct fetch_call *c = call_of(easy);
     (void)arg;
     CHECK(c, "every easy handle in the multi has a call");
-    finish(c, code);
+    if (!retry(c, code)) finish(c, code);
 }
 
 static void fail_later(struct fetch_call *c, const char *refusal)
@@ -239,8 +264,13 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
     static const char name[] = "cache-control:";
     struct fetch_call *c = arg;
     size_t bytes = size * n;
-    if (bytes >= 5 && memcmp(line, "HTTP/", 5) == 0) c->cache_control.n = 0; /* what a 1xx before it said is void */
-    if (c->body.n || bytes < sizeof name) return bytes;
+    c->any_byte = true;
+    if (c->head_ended && memcmp(line, "HTTP/", bytes < 5 ? bytes : 5) == 0) {
+        c->cache_control.n = 0; /* what a 1xx before it said is void */
+        c->head_ended = false;
+    }
+    if (bytes && (line[0] == '\r' || line[0] == '\n')) c->head_ended = true;
+    if (c->head_ended || bytes < sizeof name) return bytes; /* a trailer is no header */
     if (!slice_eq_nocase(slice_make(line, sizeof name - 1), SLICE("cache-control:"))) return bytes;
     struct slice value = slice_make(line + sizeof name - 1, bytes - (sizeof name - 1));
     while (value.n && (value.p[value.n - 1] == '\n' || value.p[value.n - 1] == '\r')) value.n--;
@@ -285,25 +315,6 @@ static bool has_any(struct slice s, const char *bytes, size_t n)
     for (size_t i = 0; i < s.n; i++)
         if (memchr(bytes, s.p[i], n)) return true;
     return false;
-}
-
-/* unix:/path/to.sock:/target > the socket's path and an http url; without a target it is "/". */
-static void split_unix(struct slice url, struct slice *path, struct slice *target)
-{
-    url = slice_make(url.p + 5, url.n - 5);
-    const char *end = memmem(url.p, url.n, ":/", 2);
-    *path = slice_make(url.p, end ? (size_t)(end - url.p) : url.n);
-    *target = end ? slice_make(end + 1, url.n - path->n - 1) : SLICE("/");
-}
-
-static bool is_unix(struct slice url)
-{
-    return slice_starts(url, SLICE("unix:/"));
-}
-
-static bool is_http(struct slice url)
-{
-    return slice_starts(url, SLICE("http://")) || slice_starts(url, SLICE("https://"));
 }
 
 static void set_fixed_options(struct fetch_call *c)
@@ -351,10 +362,10 @@ static const char *set_headers(struct fetch_call *c, const struct fetch_request 
 static const char *set_request(struct fetch_call *c, const struct fetch_request *q)
 {
     struct slice url = q->url;
-    if (has_any(url, "", 1) || !(is_http(url) || is_unix(url))) return "not an http, https or unix url";
-    if (is_unix(url)) {
+    if (has_any(url, "", 1) || !(fetch_url_is_http(url) || fetch_url_is_unix(url))) return "not an http, https or unix url";
+    if (fetch_url_is_unix(url)) {
         struct slice path, target;
-        split_unix(url, &path, &target);
+        fetch_url_split_unix(url, &path, &target);
         const char *socket_path = arena_copy(&c->arena, path).p;
         if (curl_easy_setopt(c->easy, CURLOPT_UNIX_SOCKET_PATH, socket_path) != CURLE_OK) return "the path is too long";
         url = arena_printf(&c->arena, "http://localhost%.*s", (int)target.n, target.p);
@@ -370,7 +381,7 @@ static const char *set_request(struct fetch_call *c, const struct fetch_request 
         CHECK(slice_eq(q->method, SLICE("GET")), "the methods are GET, HEAD and POST");
         curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);
     }
-    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)(q->timeout_ms > 0 ? q->timeout_ms : 1));
+    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
     return set_headers(c, q);
 }
 
@@ -408,6 +419,7 @@ struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
     c->arg = arg;
     c->start_ns = uv_hrtime();
     c->max_bytes = q->max_bytes;
+    c->timeout_ms = q->timeout_ms > 0 ? q->timeout_ms : 1; /* to curl 0 means for ever */
     arena_init(&c->arena);
     buf_init(&c->body, NULL);
     buf_init(&c->cache_control, NULL);
@@ -425,31 +437,6 @@ struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
 void fetch_cancel(struct fetch_call *c)
 {
     free_call(c);
-}
-
-const char *fetch_url_check(struct slice url)
-{
-    static const char bad_host[] = "the url has no host, or is not a url";
-    if (url.n == 0) return "the url is empty";
-    if (url.n > 4096) return "the url is too long";
-    for (size_t i = 0; i < url.n; i++)
-        if (url.p[i] <= ' ' || url.p[i] > '~') return "the url has a space or a character that must be percent-encoded";
-    if (is_unix(url)) {
-        struct slice path, target;
-        split_unix(url, &path, &target);
-        if (path.n < 2) return "the path of the unix socket is missing";
-        return path.n > 107 ? "the path of the unix socket is too long" : NULL;
-    }
-    if (!is_http(url)) return "the url must begin with http://, https:// or unix:/";
-    char text[4097];
-    memcpy(text, url.p, url.n);
-    text[url.n] = '\0';
-    CURLU *parts = curl_url();
-    CHECK(parts, "out of memory");
-    CURLUcode code = curl_url_set(parts, CURLUPART_URL, text, CURLU_DISALLOW_USER);
-    curl_url_cleanup(parts);
-    if (code == CURLUE_USER_NOT_ALLOWED) return "a user or password does not belong into the url";
-    return code == CURLUE_OK ? NULL : bad_host;
 }
 
 const char *fetch_version(void)
