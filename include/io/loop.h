@@ -43,6 +43,7 @@ int64_t loop_now_ms(struct loop *l);   /* monotonic, as of this turn of the loop
 int64_t loop_wall_ms(struct loop *l);  /* Unix time, as of this turn of the loop */
 /* Tests turn the clock by hand: offset added to both from then on; due deadlines fire in the next turn. */
 void loop_advance(struct loop *l, int64_t ms);
+uint64_t loop_clock_ns(void);          /* monotonic, read now: for durations in the log */
 /* How late the last tick was, ms: a measure of how long the loop was kept from turning. */
 int64_t loop_lag_ms(struct loop *l);
 

@@ -41,3 +41,16 @@ const char *reason_text(enum reason r)
 {
     return row_of(r)->text;
 }
+
+void reason_table(struct buf *out)
+{
+    buf_add_lit(out, "# Reasons\n\nEvery way a request can end: `reason` in the access log, `code` in an error body, the label "
+                     "of `requests_ended_total`. Made by `doorward --print-reasons`.\n\n"
+                     "| reason | status | level | what the client is told |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < REASON_COUNT; i++) {
+        buf_printf(out, "| `%s` | ", rows[i].code);
+        if (rows[i].status) buf_add_int(out, rows[i].status);
+        buf_printf(out, "%s | %s | %s |\n", rows[i].status ? "" : "the API's", rows[i].alarm ? "warn" : "info",
+                   rows[i].text);
+    }
+}

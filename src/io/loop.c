@@ -276,3 +276,8 @@ void loop_on_signal(struct loop *l, int signum, void (*on_signal)(int signum, vo
     uv_unref((uv_handle_t *)&s->handle);
     list_add_last(&l->signals, &s->link);
 }
+
+uint64_t loop_clock_ns(void)
+{
+    return uv_hrtime();
+}

@@ -1,0 +1,64 @@
+/* proxy/proxy: what all of a running proxy shares: made by main, read by every file of this room. */
+#ifndef PROXY_PROXY_H
+#define PROXY_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "authz/decision.h"
+#include "authz/grant.h"
+#include "authz/identity.h"
+#include "authz/token.h"
+#include "conf/options.h"
+#include "conf/routes.h"
+#include "http/message.h"
+#include "io/loop.h"
+#include "remote/fetch.h"
+#include "remote/redis.h"
+
+struct upstream;
+struct ready;
+struct listener;
+
+/* A name of policy.query with its synonyms: "office_id|office". */
+#define LIFT_NAMES_MAX 4
+struct lift {
+    struct slice names[LIFT_NAMES_MAX]; /* [0] is what the policy sees */
+    size_t n;
+};
+
+struct proxy {
+    struct loop *loop;
+    const struct conf *conf;
+    struct routes *routes;
+    struct fetch *fetch;
+    struct redis *redis; /* NULL: none configured */
+    struct tokens *tokens;
+    struct identities *identities;
+    struct decisions *decisions;
+    struct grant *grant;
+    struct upstream **upstreams; /* in the order of conf->upstreams */
+    struct ready *ready;
+    struct name_set *stripped;   /* the grant header and strip_headers */
+    struct lift *lifts;
+    size_t lifts_n;
+    struct listener *listeners[2];
+    struct list conns;
+    size_t conns_n;
+    struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout;
+    bool draining;
+    void (*on_drained)(struct proxy *p); /* the last connection is closed while draining; may be NULL */
+};
+
+/* Starts nothing by itself; conf, loop and the parts are set before. Makes upstreams, ready and the deadline lists. */
+void proxy_init(struct proxy *p);
+/* No new connections, idle ones closed, busy ones after their answer. on_drained later, once. */
+void proxy_drain(struct proxy *p);
+/* Ends every connection at once. */
+void proxy_abort(struct proxy *p);
+void proxy_finish(struct proxy *p); /* after the last connection: closes pools and probes */
+void proxy_free(struct proxy *p);   /* after the loop has let all handles go */
+
+struct upstream *proxy_upstream(const struct proxy *p, const struct conf_upstream *c);
+
+#endif

@@ -1,0 +1,19 @@
+/* proxy/ready: what we depend on, probed in the background, never by a request. */
+#ifndef PROXY_READY_H
+#define PROXY_READY_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "proxy/proxy.h"
+
+struct ready;
+
+struct ready *ready_create(struct proxy *p); /* probes at once and then every serve.probe_interval_ms */
+void ready_stop(struct ready *d);            /* cancels what is out */
+void ready_free(struct ready *d);
+
+/* The JSON body; true when ready. */
+bool ready_write(const struct ready *d, struct buf *out);
+
+#endif

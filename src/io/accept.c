@@ -1,0 +1,106 @@
+/* io/accept: a listening TCP socket. Called by proxy/listener. */
+#include "io/accept.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+#define BACKLOG 4096
+#define ERROR_EVERY_MS 1000
+
+struct acceptor {
+    uv_tcp_t tcp;
+    struct loop *loop;
+    void (*on_waiting)(void *arg);
+    void (*on_error)(const char *text, void *arg);
+    void *arg;
+    int64_t told_ms;
+};
+
+static void on_connection(uv_stream_t *server, int status);
+static void on_closed(uv_handle_t *handle);
+
+static void read_address(const struct sockaddr_storage *from, struct address *out)
+{
+    if (from->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+        memcpy(out->bytes, &in->sin_addr, 4);
+        out->family = 4;
+        out->port = ntohs(in->sin_port);
+    } else if (from->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+        memcpy(out->bytes, in6->sin6_addr.s6_addr + (mapped ? 12 : 0), mapped ? 4 : 16);
+        out->family = mapped ? 4 : 6;
+        out->port = ntohs(in6->sin6_port);
+    } else {
+        return;
+    }
+    uv_inet_ntop(out->family == 4 ? AF_INET : AF_INET6, out->bytes, out->text, sizeof out->text);
+}
+
+static void on_connection(uv_stream_t *server, int status)
+{
+    struct acceptor *a = container_of((uv_tcp_t *)(void *)server, struct acceptor, tcp);
+    if (status == 0) {
+        a->on_waiting(a->arg);
+        return;
+    }
+    int64_t now = loop_now_ms(a->loop);
+    if (a->told_ms && now - a->told_ms < ERROR_EVERY_MS) return;
+    a->told_ms = now;
+    a->on_error(uv_err_name(status), a->arg);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+struct acceptor *accept_open(struct loop *l, const char *host, int port, void (*on_waiting)(void *arg),
+                             void (*on_error)(const char *text, void *arg), void *arg, const char **error)
+{
+    struct acceptor *a = xzalloc(sizeof *a);
+    struct sockaddr_storage address;
+    a->loop = l;
+    a->on_waiting = on_waiting;
+    a->on_error = on_error;
+    a->arg = arg;
+    CHECK(uv_tcp_init(loop_uv(l), &a->tcp) == 0, "a TCP handle can be made");
+    int e = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
+    if (e) e = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
+    if (!e) e = uv_tcp_bind(&a->tcp, (const struct sockaddr *)&address, 0);
+    if (!e) e = uv_listen((uv_stream_t *)&a->tcp, BACKLOG, on_connection);
+    if (!e) return a;
+    *error = uv_strerror(e);
+    accept_close(a);
+    return NULL;
+}
+
+int accept_take(struct acceptor *a, struct stream *s, const struct stream_events *events, struct address *peer)
+{
+    memset(peer, 0, sizeof *peer);
+    CHECK(stream_init_tcp(s, a->loop, events) == 0, "a TCP handle can be made");
+    int error = uv_accept((uv_stream_t *)&a->tcp, (uv_stream_t *)&s->tcp);
+    if (error) return error;
+    uv_tcp_nodelay(&s->tcp, 1);
+    struct sockaddr_storage from;
+    int n = sizeof from;
+    if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&from, &n) == 0) read_address(&from, peer);
+    return 0;
+}
+
+int accept_port(const struct acceptor *a)
+{
+    struct sockaddr_storage address;
+    int n = sizeof address;
+    if (uv_tcp_getsockname(&a->tcp, (struct sockaddr *)&address, &n) != 0) return 0;
+    return ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                              : ((struct sockaddr_in6 *)&address)->sin6_port);
+}
+
+void accept_close(struct acceptor *a)
+{
+    uv_close((uv_handle_t *)&a->tcp, on_closed);
+}

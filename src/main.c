@@ -1,0 +1,263 @@
+/* main: arguments, wiring, run, drain, exit code. 0: ended in order; 1: could not run or was cut short; 2: wrong usage;
+   78: the configuration is refused (EX_CONFIG). */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "conf/options.h"
+#include "http/parser.h"
+#include "io/loop.h"
+#include "proxy/listener.h"
+#include "proxy/probe.h"
+#include "proxy/proxy.h"
+#include "proxy/wire.h"
+#include "remote/fetch.h"
+
+#define EXIT_USAGE 2
+#define EXIT_CONFIG 78
+
+extern char **environ;
+
+enum job { JOB_RUN, JOB_CHECK, JOB_PRINT_CONFIG, JOB_PROBE };
+
+struct run {
+    struct proxy proxy;
+    struct deadline drain_limit;
+    bool cut_short;
+};
+
+static void on_signal(int signum, void *arg);
+static void on_drained(struct proxy *p);
+static void on_drain_limit(struct deadline *d);
+
+static void usage(FILE *to)
+{
+    fputs("usage: doorward [--config FILE] [--drop-in]        run in the foreground\n"
+          "       doorward [--config FILE] --check           validate the configuration and exit\n"
+          "       doorward [--config FILE] --print-config    effective values, secrets masked, and where each came from\n"
+          "       doorward [--config FILE] --probe           ask the running instance's /health\n"
+          "       doorward --print-options | --print-sample  the table of options; a documented sample file\n"
+          "       doorward --print-reasons | --print-metrics every way a request can end; every metric\n"
+          "       doorward --version | --help\n",
+          to);
+}
+
+static void print_version(void)
+{
+    printf("doorward %s (%s)\nlibuv %s\nllhttp %s\n%s\njansson %s\n%s\n", DOORWARD_VERSION, DOORWARD_BUILD,
+           uv_version_string(), parser_version(), fetch_version(), jansson_version_str(),
+           OpenSSL_version(OPENSSL_VERSION));
+}
+
+static int print_buf(void (*print)(struct buf *out))
+{
+    struct buf out;
+    buf_init(&out, NULL);
+    print(&out);
+    fwrite(out.p, 1, out.n, stdout);
+    buf_free(&out);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static void print_lines(struct buf *b)
+{
+    if (b->n) fwrite(b->p, 1, b->n, stderr);
+    buf_free(b);
+}
+
+static struct conf *load(const struct conf_source *source)
+{
+    struct buf errors, warnings;
+    buf_init(&errors, NULL);
+    buf_init(&warnings, NULL);
+    struct conf *conf = conf_load(source, &errors, &warnings);
+    print_lines(&warnings);
+    print_lines(&errors);
+    return conf;
+}
+
+static void on_signal(int signum, void *arg)
+{
+    struct run *run = arg;
+    struct proxy *p = &run->proxy;
+    if (p->draining) {
+        log_event(LOG_WARN, "ending_now", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
+        on_drain_limit(&run->drain_limit);
+        return;
+    }
+    log_event(LOG_INFO, "draining", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
+    deadline_after(p->loop, &run->drain_limit, p->conf->listen.drain_timeout_ms);
+    proxy_drain(p);
+}
+
+static void on_drained(struct proxy *p)
+{
+    loop_stop(p->loop);
+}
+
+static void on_drain_limit(struct deadline *d)
+{
+    struct run *run = container_of(d, struct run, drain_limit);
+    run->cut_short = true;
+    proxy_abort(&run->proxy);
+    if (run->proxy.conns_n == 0) loop_stop(run->proxy.loop);
+}
+
+static bool listen_all(struct proxy *p, char **error)
+{
+    const struct conf *c = p->conf;
+    int port = c->listen.port, admin_port = c->admin.port;
+    p->listeners[0] = listener_create(p, c->listen.host, c->listen.port, false, &port, error);
+    if (!p->listeners[0]) return false;
+    if (c->admin.host.n) {
+        p->listeners[1] = listener_create(p, c->admin.host, c->admin.port, true, &admin_port, error);
+        if (!p->listeners[1]) return false;
+    }
+    if (!log_on(LOG_INFO)) return true;
+    struct log_line line;
+    log_begin(&line, LOG_INFO, SLICE("started"));
+    json_field_string(&line.json, "version", SLICE(DOORWARD_VERSION));
+    json_field_string(&line.json, "address", c->listen.host);
+    json_field_int(&line.json, "port", port);
+    if (c->admin.host.n) {
+        json_field_string(&line.json, "admin_address", c->admin.host);
+        json_field_int(&line.json, "admin_port", admin_port);
+    }
+    json_field_bool(&line.json, "drop_in", c->drop_in);
+    log_end(&line);
+    return true;
+}
+
+static int run(const struct conf *conf, struct wire *wire)
+{
+    struct run r = {0};
+    struct proxy *p = &r.proxy;
+    char *error = NULL;
+    signal(SIGPIPE, SIG_IGN);
+    log_open(STDOUT_FILENO, conf->log.level);
+    metric_init(conf->serve.metrics_prefix.p);
+    p->conf = conf;
+    p->loop = loop_create();
+    p->on_drained = on_drained;
+    deadline_init(&r.drain_limit, on_drain_limit);
+    loop_on_signal(p->loop, SIGTERM, on_signal, &r);
+    loop_on_signal(p->loop, SIGINT, on_signal, &r);
+    bool parts = wire_start(wire, p, &error);
+    if (parts) proxy_init(p);
+    bool running = parts && listen_all(p, &error);
+    metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
+    if (running) {
+        loop_run(p->loop);
+    } else {
+        fprintf(stderr, "doorward: %s\n", error);
+        free(error);
+        if (parts) proxy_abort(p);
+    }
+    deadline_stop(&r.drain_limit);
+    if (parts) proxy_finish(p);
+    wire_stop(wire, p);
+    loop_close(p->loop);
+    loop_run(p->loop);
+    if (parts) proxy_free(p);
+    loop_destroy(p->loop);
+    if (running) log_event(LOG_INFO, "ended", r.cut_short ? SLICE("cut short") : SLICE("drained"));
+    metric_finish();
+    log_close();
+    arena_trim();
+    return running && !r.cut_short ? 0 : 1;
+}
+
+static int with_config(enum job job, const struct conf_source *source)
+{
+    struct conf *conf = load(source);
+    if (!conf) return EXIT_CONFIG;
+    char *error = NULL;
+    struct wire *wire = wire_prepare(conf, &error);
+    int code = EXIT_CONFIG;
+    if (!wire) {
+        fprintf(stderr, "%s\n", error);
+        free(error);
+    } else if (job == JOB_CHECK) {
+        puts("the configuration is valid");
+        code = 0;
+    } else if (job == JOB_PRINT_CONFIG) {
+        struct buf out;
+        buf_init(&out, NULL);
+        conf_print(conf, &out);
+        fwrite(out.p, 1, out.n, stdout);
+        buf_free(&out);
+        code = 0;
+    } else {
+        code = job == JOB_PROBE ? probe_health(conf) : run(conf, wire);
+    }
+    if (wire) wire_free(wire);
+    conf_destroy(conf);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    enum { CONFIG = 256, DROP_IN, CHECK_ONLY, CONFIG_PRINT, OPTIONS, SAMPLE, REASONS, METRICS, PROBE, VERSION };
+    static const struct option options[] = {
+        {"config", required_argument, NULL, CONFIG},       {"drop-in", no_argument, NULL, DROP_IN},
+        {"check", no_argument, NULL, CHECK_ONLY},          {"print-config", no_argument, NULL, CONFIG_PRINT},
+        {"print-options", no_argument, NULL, OPTIONS},     {"print-sample", no_argument, NULL, SAMPLE},
+        {"print-reasons", no_argument, NULL, REASONS},     {"print-metrics", no_argument, NULL, METRICS},
+        {"probe", no_argument, NULL, PROBE},               {"version", no_argument, NULL, VERSION},
+        {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
+    };
+    struct conf_source source = {.environ = environ};
+    enum job job = JOB_RUN;
+    int o;
+    while ((o = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
+        switch (o) {
+        case CONFIG:
+        case 'c':
+            source.file = optarg;
+            break;
+        case DROP_IN:
+            source.drop_in = true;
+            break;
+        case CHECK_ONLY:
+            job = JOB_CHECK;
+            break;
+        case CONFIG_PRINT:
+            job = JOB_PRINT_CONFIG;
+            break;
+        case PROBE:
+            job = JOB_PROBE;
+            break;
+        case OPTIONS:
+            return print_buf(conf_print_options);
+        case SAMPLE:
+            return print_buf(conf_print_sample);
+        case REASONS:
+            return print_buf(reason_table);
+        case METRICS:
+            return print_buf(metric_table);
+        case VERSION:
+            print_version();
+            return 0;
+        case 'h':
+            usage(stdout);
+            return 0;
+        default:
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "doorward: unexpected argument: %s\n", argv[optind]);
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    return with_config(job, &source);
+}

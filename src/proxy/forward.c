@@ -1,0 +1,100 @@
+/* proxy/forward: the steps connect and forward: a connection to the upstream, then the request out and the answer back
+   (relay). A request goes out once; a second time only where nothing can have come of the first (RFC 9110 9.2.2). */
+#include "proxy/request.h"
+
+#include "base/metric.h"
+#include "http/writer.h"
+#include "proxy/peer.h"
+#include "proxy/relay.h"
+
+static void on_upstream(struct upstream_call *c);
+
+static bool is_idempotent(struct slice method)
+{
+    return slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD")) || slice_eq(method, SLICE("PUT")) ||
+           slice_eq(method, SLICE("DELETE")) || slice_eq(method, SLICE("OPTIONS")) || slice_eq(method, SLICE("TRACE"));
+}
+
+/* The head as the upstream gets it. What only we may say was dropped before anything was read (admit). */
+static struct slice make_head(struct request *r)
+{
+    const struct conf *conf = r->proxy->conf;
+    const struct conf_upstream *up = r->route->upstream;
+    struct buf out;
+    buf_init(&out, r->arena);
+    size_t grant = r->decision ? r->decision->rendered.n : 0;
+    buf_reserve(&out, r->head_bytes + up->base_path.n + grant + 512);
+    buf_add_slice(&out, r->head->method);
+    buf_add_char(&out, ' ');
+    buf_add_slice(&out, r->sent_path);
+    if (r->target.has_query) {
+        buf_add_char(&out, '?');
+        buf_add_slice(&out, r->target.query);
+    }
+    buf_add_lit(&out, " HTTP/1.1\r\n");
+    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : up->authority);
+    struct header *host = head_find(r->head, HEADER_HOST, NULL);
+    if (host) host->drop = true;
+    writer_headers(&out, r->head);
+    if (r->head->body == BODY_CHUNKED) buf_add_lit(&out, "Transfer-Encoding: chunked\r\n");
+    peer_headers(r, &out);
+    if (r->decision && r->decision->allow && conf->grant.header.n)
+        writer_header(&out, conf->grant.header, r->decision->rendered);
+    buf_add_lit(&out, "\r\n");
+    return buf_slice(&out);
+}
+
+static enum step_result took_upstream(struct request *r)
+{
+    r->up = r->upstream_call.conn;
+    if (!r->up)
+        return request_fail(r, REASON_UPSTREAM_UNREACHABLE,
+                            r->upstream_call.error == UV_ETIMEDOUT ? "connect timed out" : "connect failed");
+    r->up_reused = r->up->reused;
+    r->step = STEP_FORWARD;
+    return STEP_NEXT;
+}
+
+static void on_upstream(struct upstream_call *c)
+{
+    struct request *r = container_of(c, struct request, upstream_call);
+    took_upstream(r);
+    request_run(r);
+}
+
+enum step_result step_connect(struct request *r)
+{
+    enum borrow how = is_idempotent(r->head->method) ? BORROW_ANY : BORROW_RECENT;
+    if (r->retried) how = BORROW_FRESH;
+    struct upstream *u = proxy_upstream(r->proxy, r->route->upstream);
+    r->upstream_call.on_done = on_upstream;
+    if (upstream_borrow(u, how, &relay_events, r, &r->upstream_call) == OP_PENDING) return STEP_WAIT;
+    return took_upstream(r);
+}
+
+/* Runs once with a connection, and again when the relay has come to an end one way or the other. */
+enum step_result step_forward(struct request *r)
+{
+    if (!r->head_sent) {
+        r->head_sent = true;
+        relay_start(r, make_head(r));
+        return STEP_WAIT;
+    }
+    if (r->up_done) {
+        r->reason = REASON_FORWARDED;
+        r->ended = r->step;
+        r->step = STEP_FINISH;
+        return STEP_NEXT;
+    }
+    bool again = r->up_reused && !r->retried && !r->up_answered && r->bytes_in == 0 &&
+                 is_idempotent(r->head->method) && r->reason == REASON_UPSTREAM_CLOSED;
+    relay_release(r);
+    if (!again) return request_fail(r, r->reason, r->detail);
+    metric_add(METRIC_UPSTREAM_RETRIES, &r->route->upstream->name, 1);
+    r->retried = true;
+    r->head_sent = false;
+    r->body_held = !r->conn->parser.complete;
+    r->reason = REASON_UNSET;
+    r->step = STEP_CONNECT;
+    return STEP_NEXT;
+}

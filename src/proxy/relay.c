@@ -1,0 +1,311 @@
+/* proxy/relay: a request out, its answer back, bodies both ways with back-pressure. Called by the forward step, by conn
+   with the client's bytes and by upstream with the answer's. Refuses an answer that two readers could frame differently. */
+#include "proxy/relay.h"
+
+#include "base/check.h"
+#include "base/metric.h"
+#include "http/writer.h"
+#include "proxy/cors.h"
+#include "proxy/peer.h"
+
+#define ANSWER_HEAD_MAX 65536
+#define ANSWER_HEADERS_MAX 200
+#define BATCH_PARTS 32
+
+static void on_up_data(void *owner, struct slice data);
+static void on_up_end(void *owner, int error);
+static void on_up_drain(void *owner);
+static void on_up_silent(struct deadline *d);
+static void on_answer_body(struct parser *p, struct slice data);
+
+const struct uconn_events relay_events = {on_up_data, on_up_end, on_up_drain};
+
+/* What one read turned into, for one write: used by one direction at a time and empty in between. */
+static struct {
+    struct slice parts[BATCH_PARTS];
+    char lines[BATCH_PARTS][WRITER_CHUNK_BYTES];
+    size_t n;
+} batch;
+
+static void batch_send(struct stream *s)
+{
+    if (batch.n) stream_send(s, batch.parts, batch.n);
+    batch.n = 0;
+}
+
+static void batch_add(struct stream *s, struct slice part)
+{
+    if (batch.n == BATCH_PARTS) batch_send(s);
+    batch.parts[batch.n++] = part;
+}
+
+static void batch_body(struct stream *s, struct slice data, bool chunked)
+{
+    if (!chunked) {
+        batch_add(s, data);
+        return;
+    }
+    if (batch.n + 3 > BATCH_PARTS) batch_send(s);
+    char *line = batch.lines[batch.n];
+    batch.parts[batch.n++] = slice_make(line, writer_chunk(line, data.n));
+    batch.parts[batch.n++] = data;
+    batch.parts[batch.n++] = SLICE("\r\n");
+}
+
+/* The end of a chunked body: trailers pass, less what frames, authenticates or only we may say (RFC 9110 6.5.1). */
+static void batch_last_chunk(struct request *r, struct stream *s, struct head *trailers)
+{
+    struct buf out;
+    buf_init(&out, r->arena);
+    buf_add_lit(&out, "0\r\n");
+    for (size_t i = 0; i < trailers->n; i++) {
+        const struct header *h = &trailers->v[i];
+        if (h->id != HEADER_OTHER || name_set_has(r->proxy->stripped, h->name)) continue;
+        writer_header(&out, h->name, h->value);
+    }
+    buf_add_lit(&out, "\r\n");
+    batch_add(s, buf_slice(&out));
+}
+
+void relay_discard(void)
+{
+    batch.n = 0;
+}
+
+/* --- out ----------------------------------------------------------------------------------------------------------- */
+
+void relay_start(struct request *r, struct slice head)
+{
+    CHECK(batch.n == 0, "nothing waits to be sent");
+    deadline_init(&r->up_deadline, on_up_silent);
+    parser_init(&r->up_parser, PARSER_RESPONSE, on_answer_body);
+    r->up_answered = r->up_dirty = r->up_done = false;
+    r->up_partial.n = 0;
+    r->up_sent_ns = loop_clock_ns();
+    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    batch_add(&r->up->stream, head);
+    if (r->conn->parser.complete)
+        batch_send(&r->up->stream);
+    else
+        r->body_held = false; /* the first of the body follows at once, in the same write */
+}
+
+void relay_body(struct request *r, struct slice data)
+{
+    batch_body(&r->up->stream, data, r->head->body == BODY_CHUNKED);
+}
+
+void relay_flush(struct request *r)
+{
+    struct stream *s = &r->up->stream;
+    if (r->conn->parser.complete && r->head->body == BODY_CHUNKED) batch_last_chunk(r, s, &r->conn->parser.trailers);
+    batch_send(s);
+    if (!r->up_answered) deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    if (stream_queued(s) > RELAY_HIGH_BYTES && !r->conn->parser.complete) {
+        r->body_paused = true;
+        deadline_stop(&r->conn->deadline);
+    }
+}
+
+static void on_up_drain(void *owner)
+{
+    struct request *r = owner;
+    struct conn *c = r->conn;
+    if (!r->body_paused) return;
+    r->body_paused = false;
+    request_on_input(r);
+    if (c->state == CONN_REQUEST) conn_update_reading(c);
+}
+
+/* --- back ---------------------------------------------------------------------------------------------------------- */
+
+/* The answer cannot be had: another try or a refusal by the forward step, or a broken answer where one has begun. */
+static void fail(struct request *r, enum reason reason, const char *detail)
+{
+    batch.n = 0;
+    r->reason = reason;
+    r->detail = detail;
+    if (r->answer_started)
+        request_abort(r, reason);
+    else
+        request_run(r);
+}
+
+static void on_up_silent(struct deadline *d)
+{
+    struct request *r = container_of(d, struct request, up_deadline);
+    fail(r, REASON_UPSTREAM_TIMEOUT, r->up_answered ? "the answer stopped" : "no answer");
+}
+
+static void on_answer_body(struct parser *p, struct slice data)
+{
+    struct request *r = container_of(p, struct request, up_parser);
+    r->bytes_out += data.n;
+    batch_body(&r->conn->stream, data, r->up_chunk);
+}
+
+/* 100 and the like go on to who can read them. */
+static void send_interim(struct request *r, struct head *answer)
+{
+    if (r->head->version_minor == 0) return;
+    struct buf out;
+    buf_init(&out, r->arena);
+    writer_status(&out, answer->status, answer->phrase);
+    head_drop_hop(answer);
+    head_drop_named(answer, r->proxy->stripped);
+    writer_headers(&out, answer);
+    buf_add_lit(&out, "\r\n");
+    batch_add(&r->conn->stream, buf_slice(&out));
+}
+
+static void send_head(struct request *r, struct head *answer)
+{
+    struct buf out;
+    buf_init(&out, r->arena);
+    buf_reserve(&out, answer->n * 48 + 512);
+    head_drop_hop(answer); /* a Connection that names more than it may does no harm here: those names stay */
+    cors_drop(r, answer);
+    struct header *id = head_find(answer, HEADER_REQUEST_ID, NULL);
+    if (id) id->drop = true;
+    bool has_body = answer->body == BODY_CHUNKED || answer->body == BODY_UNTIL_CLOSE;
+    r->up_chunk = has_body && r->head->version_minor == 1;
+    if (has_body && !r->up_chunk) r->keep_alive = false;
+    if (!r->conn->parser.complete || r->proxy->draining || r->conn->half_closed) r->keep_alive = false;
+    writer_status(&out, answer->status, answer->phrase);
+    writer_headers(&out, answer);
+    if (r->up_chunk) buf_add_lit(&out, "Transfer-Encoding: chunked\r\n");
+    writer_header(&out, SLICE("X-Request-Id"), r->id);
+    cors_headers(r, &out, false);
+    if (!r->keep_alive)
+        buf_add_lit(&out, "Connection: close\r\n");
+    else if (r->head->version_minor == 0)
+        buf_add_lit(&out, "Connection: keep-alive\r\n");
+    buf_add_lit(&out, "\r\n");
+    r->status = answer->status;
+    r->answer_started = true;
+    batch_add(&r->conn->stream, buf_slice(&out));
+}
+
+/* One head off the front of rest. False: there is no whole one yet, or it is refused (*reason says so). */
+static bool take_head(struct request *r, struct slice *rest, enum reason *reason)
+{
+    struct slice bytes = *rest;
+    if (r->up_partial.n) {
+        buf_add_slice(&r->up_partial, *rest);
+        bytes = buf_slice(&r->up_partial);
+    }
+    size_t from = 0, end = 0, before = bytes.n - rest->n;
+    enum head_scan found = head_scan(bytes, &from, &end);
+    if (found == HEAD_BAD || bytes.n > ANSWER_HEAD_MAX + rest->n) {
+        *reason = REASON_UPSTREAM_MALFORMED;
+        return false;
+    }
+    if (found == HEAD_PARTIAL) {
+        if (bytes.n > ANSWER_HEAD_MAX) *reason = REASON_UPSTREAM_MALFORMED;
+        if (!r->up_partial.n) buf_add_slice(&r->up_partial, *rest);
+        return false;
+    }
+    struct slice head = arena_copy(r->arena, slice_make(bytes.p, end));
+    rest->p += end - before;
+    rest->n -= end - before;
+    r->up_partial.n = 0;
+    bool to_head = slice_eq(r->head->method, SLICE("HEAD"));
+    enum reason parsed = parser_head(&r->up_parser, head, r->arena, ANSWER_HEADERS_MAX, to_head);
+    if (parsed != REASON_FORWARDED) {
+        *reason = REASON_UPSTREAM_MALFORMED;
+        return false;
+    }
+    if (r->up_parser.head.status < 200) {
+        send_interim(r, &r->up_parser.head);
+        parser_init(&r->up_parser, PARSER_RESPONSE, on_answer_body);
+    } else {
+        send_head(r, &r->up_parser.head);
+    }
+    return true;
+}
+
+static void end_answer(struct request *r)
+{
+    r->up_done = true;
+    if (r->up_chunk) batch_last_chunk(r, &r->conn->stream, &r->up_parser.trailers);
+}
+
+/* Writes what this read gave, then goes on: to the end of the request, or to wait for either side. */
+static void deliver(struct request *r)
+{
+    struct stream *client = &r->conn->stream;
+    batch_send(client);
+    if (r->up_done) {
+        request_run(r);
+        return;
+    }
+    if (stream_queued(client) > RELAY_HIGH_BYTES && !r->up_paused) {
+        r->up_paused = true;
+        stream_read(&r->up->stream, false);
+        deadline_stop(&r->up_deadline);
+        deadline_start(&r->proxy->body_timeout, &r->conn->deadline);
+    }
+}
+
+static void on_up_data(void *owner, struct slice data)
+{
+    struct request *r = owner;
+    if (!r->up_answered) r->up_first_ns = loop_clock_ns();
+    r->up_answered = true;
+    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    enum reason reason = REASON_FORWARDED;
+    while (data.n && !r->up_done) {
+        if (!r->up_parser.head_done) {
+            if (!take_head(r, &data, &reason)) break;
+        } else {
+            long used = parser_body(&r->up_parser, data);
+            if (used < 0) {
+                reason = REASON_UPSTREAM_MALFORMED;
+                break;
+            }
+            data.p += used;
+            data.n -= (size_t)used;
+        }
+        if (r->up_parser.complete) end_answer(r);
+    }
+    if (reason != REASON_FORWARDED) {
+        fail(r, reason, "the answer is not valid HTTP/1.1");
+        return;
+    }
+    r->up_dirty = r->up_done && data.n > 0;
+    deliver(r);
+}
+
+static void on_up_end(void *owner, int error)
+{
+    struct request *r = owner;
+    r->up_dirty = true;
+    if (error == 0 && parser_end(&r->up_parser)) {
+        end_answer(r);
+        deliver(r);
+        return;
+    }
+    fail(r, REASON_UPSTREAM_CLOSED, r->up_answered ? "the answer broke off" : "closed without an answer");
+}
+
+void relay_client_drained(struct request *r)
+{
+    if (!r->up_paused) return;
+    r->up_paused = false;
+    if (r->conn->parser.complete) deadline_stop(&r->conn->deadline);
+    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    stream_read(&r->up->stream, true);
+}
+
+void relay_release(struct request *r)
+{
+    struct uconn *up = r->up;
+    if (!up) return;
+    r->up = NULL;
+    deadline_stop(&r->up_deadline);
+    bool clean = r->up_done && !r->up_dirty && r->up_parser.head.keep_alive && r->conn->parser.complete;
+    if (clean)
+        uconn_give_back(up);
+    else
+        uconn_drop(up);
+}

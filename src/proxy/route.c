@@ -1,0 +1,199 @@
+/* proxy/route: the step that says what a request is for: its target in normal form, its host, and then an endpoint of
+   our own, a preflight, or the route that serves it. Refuses what has two readings and what no route names. */
+#include "proxy/request.h"
+
+#include "base/check.h"
+#include "proxy/cors.h"
+#include "proxy/own.h"
+#include "proxy/reply.h"
+
+/* RFC 3986 3.2: host and port as Host may say them; no user information. */
+static bool host_is_valid(struct slice host)
+{
+    static const char extra[] = ".-_~:[]%";
+    if (host.n == 0 || host.n > 255) return false;
+    for (size_t i = 0; i < host.n; i++) {
+        char c = host.p[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!alnum && (c == 0 || !memchr(extra, c, sizeof extra - 1))) return false;
+    }
+    return true;
+}
+
+static struct slice lower(struct arena *a, struct slice s)
+{
+    size_t i = 0;
+    while (i < s.n && !(s.p[i] >= 'A' && s.p[i] <= 'Z')) i++;
+    if (i == s.n) return s;
+    char *copy = arena_alloc(a, s.n);
+    for (i = 0; i < s.n; i++) copy[i] = s.p[i] >= 'A' && s.p[i] <= 'Z' ? (char)(s.p[i] | 0x20) : s.p[i];
+    return slice_make(copy, s.n);
+}
+
+static bool host_is_listed(const struct conf_list *hosts, struct slice host)
+{
+    if (hosts->n == 0) return true;
+    struct slice name = host;
+    const char *colon = host.n ? memrchr(host.p, ':', host.n) : NULL;
+    if (colon && !memchr(colon, ']', host.n - (size_t)(colon - host.p))) name.n = (size_t)(colon - host.p);
+    for (size_t i = 0; i < hosts->n; i++)
+        if (slice_eq(hosts->v[i], host) || slice_eq(hosts->v[i], name)) return true;
+    return false;
+}
+
+/* Sets r->host from Host or the absolute form. */
+static enum reason check_host(struct request *r)
+{
+    struct header *header = head_find(r->head, HEADER_HOST, NULL);
+    if (header && !host_is_valid(header->value)) return REASON_HOST_INVALID;
+    struct slice host = header ? lower(r->arena, header->value) : SLICE("");
+    if (r->target.authority.n) {
+        struct slice authority = lower(r->arena, r->target.authority);
+        if (!host_is_valid(authority) || (header && !slice_eq(authority, host))) return REASON_HOST_INVALID;
+        host = authority;
+    }
+    r->host = host;
+    return host_is_listed(&r->proxy->conf->listen.hosts, host) ? REASON_FORWARDED : REASON_HOST_UNKNOWN;
+}
+
+static struct slice action_of(struct slice method)
+{
+    static const struct {
+        struct slice method, action;
+    } table[] = {
+        {{"GET", 3}, {"read", 4}},   {{"HEAD", 4}, {"read", 4}},    {{"POST", 4}, {"create", 6}},
+        {{"PUT", 3}, {"update", 6}}, {{"PATCH", 5}, {"update", 6}}, {{"DELETE", 6}, {"delete", 6}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (slice_eq(method, table[i].method)) return table[i].action;
+    return SLICE("unknown");
+}
+
+/* The route's resource: a name, $N for the Nth segment, or by default the segment behind the route's path, else the
+   last of the path. */
+static struct slice resource_of(const struct conf_route *route, const struct target *t)
+{
+    size_t at = 0; /* from 1 */
+    if (route->resource.n && route->resource.p[0] != '$') return route->resource;
+    if (route->resource.n) {
+        long long n = 0;
+        slice_to_int(slice_make(route->resource.p + 1, route->resource.n - 1), &n);
+        at = (size_t)n;
+    } else {
+        size_t depth = 0;
+        for (size_t i = 0; i < route->path.n; i++) depth += route->path.p[i] == '/';
+        at = depth < t->segments_n ? depth + 1 : t->segments_n;
+    }
+    if (at == 0 || at > t->segments_n || t->segments[at - 1].n == 0) return SLICE("unknown");
+    return t->segments[at - 1];
+}
+
+/* One value for the policy from one name and its synonyms, all of which the API may read. */
+static enum reason lift(struct request *r, const struct lift *names)
+{
+    const struct target_param *found = NULL;
+    for (size_t k = 0; k < names->n; k++) {
+        const struct target_param *same = NULL;
+        for (size_t i = 0; i < r->target.params_n; i++) {
+            const struct target_param *p = &r->target.params[i];
+            if (!slice_eq(p->name, names->names[k])) continue;
+            if (same || p->undecodable) return REASON_QUERY_AMBIGUOUS;
+            same = p;
+        }
+        if (same && found && !slice_eq(same->value, found->value)) return REASON_QUERY_AMBIGUOUS;
+        if (!found) found = same;
+    }
+    if (!found) return REASON_FORWARDED;
+    r->lifted[r->lifted_n++] = (struct named){names->names[0], found->value};
+    return REASON_FORWARDED;
+}
+
+static enum reason check_path_policy(const struct conf_route *route, const struct target *t)
+{
+    if (t->encoded_slash && !route->keep_encoded_slashes) return REASON_PATH_AMBIGUOUS;
+    if (t->path_parameter && !route->keep_path_parameters) return REASON_PATH_AMBIGUOUS;
+    return REASON_FORWARDED;
+}
+
+static struct slice sent_path(struct request *r)
+{
+    const struct conf_route *route = r->route;
+    struct slice base = route->upstream->base_path, path = r->target.path;
+    if (route->strip_prefix.n && slice_starts(path, route->strip_prefix)) {
+        path.p += route->strip_prefix.n;
+        path.n -= route->strip_prefix.n;
+    }
+    if (base.n == 0) return path.n ? path : SLICE("/");
+    struct buf out;
+    buf_init(&out, r->arena);
+    buf_reserve(&out, base.n + path.n);
+    buf_add_slice(&out, base);
+    buf_add_slice(&out, path);
+    return buf_slice(&out);
+}
+
+static struct slice allowed_methods(struct request *r, const struct conf_list *methods)
+{
+    struct buf out;
+    buf_init(&out, r->arena);
+    for (size_t i = 0; i < methods->n; i++) {
+        if (i) buf_add_lit(&out, ", ");
+        buf_add_slice(&out, methods->v[i]);
+    }
+    return buf_slice(&out);
+}
+
+static enum step_result answer_options(struct request *r)
+{
+    return reply_body(r, 204, SLICE(""), SLICE(""));
+}
+
+/* A route of the configuration serves it, or nothing does. */
+static enum step_result take_route(struct request *r)
+{
+    r->route = routes_find(r->proxy->routes, r->target.path);
+    if (!r->route) return request_fail(r, REASON_NO_ROUTE, NULL);
+    if (!route_allows(r->route, r->head->method)) {
+        r->allow = allowed_methods(r, &r->route->methods);
+        return request_fail(r, REASON_METHOD, NULL);
+    }
+    enum reason reason = check_path_policy(r->route, &r->target);
+    if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
+    r->sent_path = sent_path(r);
+    r->resource = resource_of(r->route, &r->target);
+    r->action = action_of(r->head->method);
+    if (r->route->access == ACCESS_PUBLIC) {
+        r->step = STEP_CONNECT;
+        return STEP_NEXT;
+    }
+    reason = target_params(&r->target, r->arena);
+    for (size_t i = 0; i < r->proxy->lifts_n && reason == REASON_FORWARDED; i++) reason = lift(r, &r->proxy->lifts[i]);
+    if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
+    r->step = STEP_AUTHENTICATE;
+    return STEP_NEXT;
+}
+
+enum step_result step_route(struct request *r)
+{
+    static const struct slice star_allow = {"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS", 44};
+    if (slice_eq(r->head->method, SLICE("CONNECT"))) {
+        r->allow = star_allow;
+        return request_fail(r, REASON_METHOD, NULL);
+    }
+    enum reason reason = target_parse(r->head->target, r->arena, &r->target);
+    if (reason == REASON_FORWARDED) reason = check_host(r);
+    if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
+    if (r->target.asterisk) {
+        if (!slice_eq(r->head->method, SLICE("OPTIONS"))) return request_fail(r, REASON_TARGET_INVALID, NULL);
+        r->allow = star_allow;
+        return answer_options(r);
+    }
+    if (cors_is_preflight(r)) return answer_options(r);
+    r->own = own_find(r);
+    if (r->own) {
+        r->step = STEP_COLLECT;
+        return STEP_NEXT;
+    }
+    if (r->conn->admin) return request_fail(r, REASON_NO_ROUTE, NULL);
+    return take_route(r);
+}

@@ -1,0 +1,176 @@
+/* proxy/wire: the configuration to the parts below proxy/. Called by main and the flow tests. Plain copying: what a value
+   means is said in conf/ and in the part's own header. */
+#include "proxy/wire.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+struct wire {
+    const struct conf *conf;
+    struct issuer_config *issuers;
+    struct shape *context_shape, *grant_shape, *authorize_shape;
+    struct grant *grant;
+};
+
+static struct texts texts_of(struct conf_list list)
+{
+    return (struct texts){list.v, list.n};
+}
+
+static bool compile(struct shape **out, struct slice name, struct slice program, char **error)
+{
+    if (program.n == 0) return true;
+    *out = shape_compile(name.p, program, error);
+    return *out != NULL;
+}
+
+static void copy_issuers(struct wire *w)
+{
+    const struct conf *c = w->conf;
+    w->issuers = xzalloc((c->tokens.issuers_n + 1) * sizeof *w->issuers);
+    for (size_t i = 0; i < c->tokens.issuers_n; i++) {
+        const struct conf_issuer *from = &c->tokens.issuers[i];
+        w->issuers[i] = (struct issuer_config){
+            .issuer = from->issuer,
+            .jwks_url = from->jwks_url,
+            .jwks = from->jwks,
+            .secret = from->secret,
+            .audiences = texts_of(from->audiences),
+            .any_audience = from->any_audience,
+            .algorithms = texts_of(from->algorithms),
+            .types = texts_of(from->types),
+            .max_stale_s = from->max_stale_s,
+        };
+    }
+}
+
+struct wire *wire_prepare(const struct conf *c, char **error)
+{
+    static const enum grant_format formats[] = {
+        [CONF_GRANT_JSON] = GRANT_JSON, [CONF_GRANT_BASE64URL] = GRANT_BASE64URL, [CONF_GRANT_JWS] = GRANT_JWS};
+    struct wire *w = xzalloc(sizeof *w);
+    w->conf = c;
+    copy_issuers(w);
+    bool ok = compile(&w->context_shape, c->context.shape_name, c->context.shape, error) &&
+              compile(&w->grant_shape, c->grant.shape_name, c->grant.shape, error) &&
+              compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error);
+    if (ok) {
+        struct grant_config grant = {
+            .format = formats[c->grant.format],
+            .shape = w->grant_shape,
+            .key_pem = c->grant.key,
+            .issuer = c->grant.issuer,
+            .max_bytes = (size_t)c->grant.max_bytes,
+        };
+        w->grant = grant_create(&grant, error);
+        ok = w->grant != NULL;
+    }
+    if (ok) return w;
+    wire_free(w);
+    return NULL;
+}
+
+static bool start_redis(struct wire *w, struct proxy *p, char **error)
+{
+    if (w->conf->redis.url.n == 0) return true;
+    struct redis_config redis = {.url = w->conf->redis.url, .timeout_ms = w->conf->redis.timeout_ms};
+    p->redis = redis_create(p->loop, &redis, error);
+    return p->redis != NULL;
+}
+
+static bool start_tokens(struct wire *w, struct proxy *p, char **error)
+{
+    const struct conf *c = w->conf;
+    struct tokens_config tokens = {
+        .issuers = w->issuers,
+        .issuers_n = c->tokens.issuers_n,
+        .claims = texts_of(c->tokens.claims),
+        .name_claim = c->tokens.name_claim,
+        .leeway_s = c->tokens.leeway_s,
+        .upstream = c->tokens.verify == VERIFY_UPSTREAM,
+        .api_keys = c->tokens.api_keys,
+        .max_entries = (size_t)c->tokens.cache_entries,
+        .max_bytes = (size_t)c->tokens.max_bytes,
+    };
+    p->tokens = tokens_create(p->loop, p->fetch, &tokens, error);
+    return p->tokens != NULL;
+}
+
+static void start_identities(struct wire *w, struct proxy *p)
+{
+    const struct conf *c = w->conf;
+    struct identity_config identity = {
+        .url = c->context.url,
+        .service_url = c->context.service_url,
+        .service_authorization = c->context.service_authorization,
+        .shape = w->context_shape,
+        .judge_anonymous = c->tokens.anonymous == ANONYMOUS_JUDGE,
+        .key_prefix = c->redis.key_prefix,
+        .ttl_s = c->context.ttl_s,
+        .memory_ttl_s = c->context.memory_ttl_s,
+        .memory_entries = (size_t)c->context.memory_entries,
+        .timeout_ms = c->context.timeout_ms,
+        .max_inflight = (unsigned)c->context.max_inflight,
+        .max_bytes = (size_t)c->context.max_bytes,
+    };
+    p->identities = identities_create(p->loop, p->fetch, p->redis, &identity);
+}
+
+static void start_decisions(struct wire *w, struct proxy *p)
+{
+    const struct conf *c = w->conf;
+    struct decisions_config decisions = {
+        .url = c->policy.url,
+        .authorization = c->policy.authorization,
+        .timeout_ms = c->policy.timeout_ms,
+        .max_inflight = (unsigned)c->policy.max_inflight,
+        .on_error_allow = c->policy.on_error_allow,
+        .max_response_bytes = (size_t)c->policy.max_response_bytes,
+        .ttl_s = c->decisions.ttl_s,
+        .deny_ttl_s = c->decisions.deny_ttl_s,
+        .revision_grace_s = c->decisions.revision_grace_s,
+        .max_entries = (size_t)c->decisions.max_entries,
+        .max_bytes = (size_t)c->decisions.max_bytes,
+        .jitter = c->decisions.jitter,
+        .what_if_max_inflight = (unsigned)c->authorize.max_inflight,
+        .grant = w->grant,
+        .authorize_shape = w->authorize_shape,
+    };
+    p->decisions = decisions_create(p->loop, p->fetch, &decisions);
+}
+
+bool wire_start(struct wire *w, struct proxy *p, char **error)
+{
+    p->grant = w->grant;
+    p->fetch = fetch_create(p->loop);
+    if (!start_redis(w, p, error) || !start_tokens(w, p, error)) return false;
+    start_identities(w, p);
+    start_decisions(w, p);
+    return true;
+}
+
+static void on_stopped(void *arg)
+{
+    (void)arg; /* the loop ends by itself when no handle is left */
+}
+
+void wire_stop(struct wire *w, struct proxy *p)
+{
+    (void)w;
+    if (p->decisions) decisions_destroy(p->decisions);
+    if (p->identities) identities_destroy(p->identities);
+    if (p->tokens) tokens_destroy(p->tokens);
+    if (p->redis) redis_destroy(p->redis, on_stopped, NULL);
+    fetch_destroy(p->fetch, on_stopped, NULL);
+}
+
+void wire_free(struct wire *w)
+{
+    if (w->grant) grant_destroy(w->grant);
+    if (w->context_shape) shape_destroy(w->context_shape);
+    if (w->grant_shape) shape_destroy(w->grant_shape);
+    if (w->authorize_shape) shape_destroy(w->authorize_shape);
+    free(w->issuers);
+    free(w);
+}
