@@ -47,7 +47,8 @@ static void write_decision(const struct request *r, struct json *j)
     if (!r->decision) return;
     json_field_string(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));
     json_field_string(j, "decision_id", r->decision->id);
-    json_field_string(j, "decision_from", slice_str(found_in_name(r->decision_source)));
+    json_field_string(j, "decision_from",
+                      r->decision_source == FOUND_REMOTE ? SLICE("policy") : slice_str(found_in_name(r->decision_source)));
     json_field_int(j, "decision_age_ms", now - r->decision->decided_ms);
     if (r->decision->bypassed) json_field_bool(j, "bypassed", true);
 }

@@ -69,22 +69,13 @@ static struct slice action_of(struct slice method)
     return SLICE("unknown");
 }
 
-/* The route's resource: a name, $N for the Nth segment, or by default the segment behind the route's path, else the
-   last of the path. */
+/* The route's resource: a name, or $N for the Nth segment of the path. */
 static struct slice resource_of(const struct conf_route *route, const struct target *t)
 {
-    size_t at = 0; /* from 1 */
     if (route->resource.n && route->resource.p[0] != '$') return route->resource;
-    if (route->resource.n) {
-        long long n = 0;
-        slice_to_int(slice_make(route->resource.p + 1, route->resource.n - 1), &n);
-        at = (size_t)n;
-    } else {
-        size_t depth = 0;
-        for (size_t i = 0; i < route->path.n; i++) depth += route->path.p[i] == '/';
-        at = depth < t->segments_n ? depth + 1 : t->segments_n;
-    }
-    if (at == 0 || at > t->segments_n || t->segments[at - 1].n == 0) return SLICE("unknown");
+    long long at = 1;
+    if (route->resource.n) slice_to_int(slice_make(route->resource.p + 1, route->resource.n - 1), &at);
+    if (at < 1 || (size_t)at > t->segments_n || t->segments[at - 1].n == 0) return SLICE("unknown");
     return t->segments[at - 1];
 }
 
