@@ -21,13 +21,13 @@ enum fetch_outcome {
 };
 
 struct fetch_request {
-    struct slice method;        /* GET, HEAD, POST */
-    struct slice url;           /* http://…, https://…, or unix:/path/to.sock:/v1/data/… */
+    struct slice method;         /* GET, HEAD, POST */
+    struct slice url;            /* http://…, https://…, or unix:/path/to.sock:/v1/data/… */
     const struct slice *headers; /* whole lines "Name: value"; copied */
     size_t headers_n;
-    struct slice body;          /* copied; empty: none */
-    int64_t timeout_ms;         /* for the whole call */
-    size_t max_bytes;           /* of the answer's body */
+    struct slice body;  /* copied; empty: none */
+    int64_t timeout_ms; /* for the whole call */
+    size_t max_bytes;   /* of the answer's body */
 };
 
 struct fetch_answer {
@@ -37,7 +37,7 @@ struct fetch_answer {
     struct slice cache_control; /* header value, or empty */
     struct slice content_type;
     int64_t elapsed_us;
-    const char *error;          /* fixed text for the log when not ANSWERED, e.g. "connection refused" */
+    const char *error; /* fixed text for the log when not ANSWERED, e.g. "connection refused" */
 };
 
 struct fetch *fetch_create(struct loop *l);

@@ -1,5 +1,5 @@
-/* remote/redis: GET, SETEX, DEL, INCR on one kept connection, pipelined, each with a deadline; reconnects by itself with
-   back-off; fails fast while the server is away (a breaker). Never the reason why a request fails. */
+/* remote/redis: GET, SETEX, DEL, INCR on one kept connection, pipelined, each with a deadline; reconnects by itself
+   with back-off; fails fast while the server is away (a breaker). Never the reason why a request fails. */
 #ifndef REMOTE_REDIS_H
 #define REMOTE_REDIS_H
 
@@ -13,8 +13,8 @@ struct redis;
 struct redis_call;
 
 struct redis_config {
-    struct slice url;    /* redis://[user:password@]host[:port][/db] or unix:/path[?db=N] (redis+unix:// too) */
-    int64_t timeout_ms;  /* of each call, and of a connect */
+    struct slice url;   /* redis://[user:password@]host[:port][/db] or unix:/path[?db=N] (redis+unix:// too) */
+    int64_t timeout_ms; /* of each call, and of a connect */
 };
 
 enum redis_outcome {
@@ -43,9 +43,9 @@ void redis_increment(struct redis *r, struct slice key,
 
 struct redis_state {
     bool connected;
-    const char *breaker;  /* its state's name */
-    int64_t since_ms;     /* monotonic: connected or disconnected since */
-    const char *error;    /* fixed text of the last failure, or NULL */
+    const char *breaker; /* its state's name */
+    int64_t since_ms;    /* monotonic: connected or disconnected since */
+    const char *error;   /* fixed text of the last failure, or NULL */
 };
 void redis_state(const struct redis *r, struct redis_state *out);
 

@@ -32,8 +32,8 @@ struct redis_conn_events {
     void (*on_closed)(void *arg);
 };
 
-/* address, or path of a unix socket when address is NULL. NULL: it could not be started (out of descriptors …), and only
-   on_closed comes, later. No event comes before this returned. */
+/* address, or path of a unix socket when address is NULL. NULL: it could not be started (out of descriptors …), and
+   only on_closed comes, later. No event comes before this returned. */
 struct redis_conn *redis_conn_open(struct loop *l, const struct sockaddr *address, const char *path,
                                    const struct redis_conn_events *events, void *arg);
 /* No event but on_closed comes any more. Safe inside any event. */

@@ -5,17 +5,17 @@
 #include "base/slice.h"
 
 struct redis_url {
-    char *host;      /* name or address literal, without brackets; NULL for a unix socket */
-    int port;        /* 6379 when not given */
-    char *path;      /* of the unix socket, or NULL */
-    char *user;      /* ACL user, or NULL */
-    char *password;  /* or NULL */
+    char *host;     /* name or address literal, without brackets; NULL for a unix socket */
+    int port;       /* 6379 when not given */
+    char *path;     /* of the unix socket, or NULL */
+    char *user;     /* ACL user, or NULL */
+    char *password; /* or NULL */
     int db;
 };
 
 /* redis://[[user]:password@]host[:port][/db][?db=N], unix:/path[?db=N], redis+unix://[[user]:password@]/path[?db=N].
-   User, password and path are percent-decoded (RFC 3986 2.1). NULL: out is filled, heap, redis_url_finish frees it. Else
-   what is wrong, a fixed text (no part of the url is in it), and out is all zero. */
+   User, password and path are percent-decoded (RFC 3986 2.1). NULL: out is filled, heap, redis_url_finish frees it.
+   Else what is wrong, a fixed text (no part of the url is in it), and out is all zero. */
 const char *redis_url_parse(struct slice url, struct redis_url *out);
 /* Wipes the password before it frees it. */
 void redis_url_finish(struct redis_url *u);

@@ -1,5 +1,6 @@
-/* io/loop: owns the uv loop, the one tick timer behind every deadline, and the signal handles. Called by everything that
-   waits. Refuses a second timer: whoever needs a time-out links a deadline into a list; only the earliest arms the tick. */
+/* io/loop: owns the uv loop, the one tick timer behind every deadline, and the signal handles. Called by everything
+   that waits. Refuses a second timer: whoever needs a time-out links a deadline into a list; only the earliest arms the
+   tick. */
 #include "io/loop.h"
 
 #include <signal.h>
@@ -17,16 +18,16 @@ struct loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
     uv_timer_t tick;
-    struct list lists;    /* of struct deadline_list */
-    struct list uneven;   /* of struct deadline, by due time */
+    struct list lists;  /* of struct deadline_list */
+    struct list uneven; /* of struct deadline, by due time */
     struct list signals;
-    int64_t armed_ms;     /* uv time that the tick is set to, or NOT_ARMED */
-    int64_t advanced_ms;  /* what loop_advance added */
+    int64_t armed_ms;    /* uv time that the tick is set to, or NOT_ARMED */
+    int64_t advanced_ms; /* what loop_advance added */
     int64_t lag_ms;
     int64_t wall_ms;
-    uint64_t wall_turn;   /* uv time at which wall_ms was read */
+    uint64_t wall_turn; /* uv time at which wall_ms was read */
     bool wall_known;
-    bool sweeping;        /* the tick is armed once, after the sweep */
+    bool sweeping; /* the tick is armed once, after the sweep */
     bool closed;
 };
 
@@ -53,8 +54,10 @@ static void arm(struct loop *l, int64_t due_ms)
     if (l->closed || l->sweeping) return;
     int64_t now_ms = uv_time_ms(l);
     int64_t at_ms = due_ms - l->advanced_ms;
-    if (at_ms > now_ms) at_ms = (at_ms + GRANULARITY_MS - 1) / GRANULARITY_MS * GRANULARITY_MS;
-    else at_ms = now_ms;
+    if (at_ms > now_ms)
+        at_ms = (at_ms + GRANULARITY_MS - 1) / GRANULARITY_MS * GRANULARITY_MS;
+    else
+        at_ms = now_ms;
     if (at_ms >= l->armed_ms) return;
     l->armed_ms = at_ms;
     CHECK(uv_timer_start(&l->tick, on_tick, (uint64_t)(at_ms - now_ms), 0) == 0, "the tick timer must start");

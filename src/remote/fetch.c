@@ -1,5 +1,5 @@
-/* remote/fetch: owns small HTTP calls and is, with fetch_multi, the door to curl. Called by authz (profile, keys, policy
-   engine) and by the probes. Refuses redirects, proxies and credentials from the environment or the URL, other
+/* remote/fetch: owns small HTTP calls and is, with fetch_multi, the door to curl. Called by authz (profile, keys,
+   policy engine) and by the probes. Refuses redirects, proxies and credentials from the environment or the URL, other
    protocols, and bodies over the caller's bound.
    Unreachable is said only when no connection came about because of the other side, since a policy may be waived on it:
    what may be our own fault (no descriptor, no port, no memory) counts as broken. */
@@ -22,12 +22,12 @@
 
 struct fetch {
     struct fetch_multi *multi;
-    uv_idle_t teller;        /* runs while failed is not empty */
-    struct list out;         /* calls that curl has */
-    struct list failed;      /* calls that never got to curl, or whose socket cannot be watched */
+    uv_idle_t teller;   /* runs while failed is not empty */
+    struct list out;    /* calls that curl has */
+    struct list failed; /* calls that never got to curl, or whose socket cannot be watched */
     CURL *idle[MAX_IDLE_EASIES];
     size_t idle_n;
-    unsigned open;           /* the multi and the teller */
+    unsigned open; /* the multi and the teller */
     bool destroyed;
     void (*done)(void *arg);
     void *done_arg;
@@ -36,19 +36,19 @@ struct fetch {
 struct fetch_call {
     struct list link;
     struct fetch *fetch;
-    CURL *easy;              /* NULL: never got to curl */
-    struct arena arena;      /* the copied request */
+    CURL *easy;         /* NULL: never got to curl */
+    struct arena arena; /* the copied request */
     struct curl_slist *headers;
     struct buf body;
     struct buf cache_control;
     size_t max_bytes;
     uint64_t start_ns;
     int64_t timeout_ms;
-    bool head_ended;         /* the empty line after the head came */
-    bool any_byte;           /* of an answer */
+    bool head_ended; /* the empty line after the head came */
+    bool any_byte;   /* of an answer */
     bool retried;
     bool too_large;
-    bool starved;            /* no descriptor for its socket */
+    bool starved; /* no descriptor for its socket */
     const char *refusal;
     void (*on_answer)(const struct fetch_answer *a, void *arg);
     void *arg;
@@ -65,7 +65,7 @@ static void on_part_gone(void *arg);
 
 static const struct fetch_multi_events multi_events = {on_done, on_unwatchable};
 
-/* --- outcomes ------------------------------------------------------------------------------------------------------ */
+/* --- outcomes --------------------------------------------------------------------------------------------------- */
 
 static bool out_of_descriptors(void)
 {
@@ -140,7 +140,7 @@ static void judge(const struct fetch_call *c, CURLcode code, struct fetch_answer
     }
 }
 
-/* --- calls --------------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------ */
 
 static void give_back_easy(struct fetch_call *c)
 {
@@ -150,8 +150,10 @@ static void give_back_easy(struct fetch_call *c)
     c->easy = NULL;
     curl_multi_remove_handle(fetch_multi_handle(f->multi), easy);
     curl_easy_reset(easy); /* no pointer into this call stays in it */
-    if (f->idle_n < MAX_IDLE_EASIES) f->idle[f->idle_n++] = easy;
-    else curl_easy_cleanup(easy);
+    if (f->idle_n < MAX_IDLE_EASIES)
+        f->idle[f->idle_n++] = easy;
+    else
+        curl_easy_cleanup(easy);
 }
 
 static void free_call(struct fetch_call *c)
@@ -195,8 +197,8 @@ static struct fetch_call *call_of(CURL *easy)
     return (struct fetch_call *)(void *)c;
 }
 
-/* A kept connection that the peer had ended already says nothing about the peer: once more, on a fresh one. curl does it
-   itself when the peer closed, not always when it reset. Questions and lookups are safe to repeat. */
+/* A kept connection that the peer had ended already says nothing about the peer: once more, on a fresh one. curl does
+   it itself when the peer closed, not always when it reset. Questions and lookups are safe to repeat. */
 static bool retry(struct fetch_call *c, CURLcode code)
 {
     long fresh = 1;
@@ -242,13 +244,15 @@ static void on_tell(uv_idle_t *idle)
 {
     struct fetch *f = container_of(idle, struct fetch, teller);
     size_t n = 0;
-    for (const struct list *i = f->failed.next; i != &f->failed; i = i->next) n++;
+    for (const struct list *i = f->failed.next; i != &f->failed; i = i->next)
+        n++;
     /* Only those that are in the row now: one that a callback adds waits for its own turn. */
-    while (n-- > 0 && !list_empty(&f->failed)) finish(container_of(f->failed.next, struct fetch_call, link), CURLE_OK);
+    while (n-- > 0 && !list_empty(&f->failed))
+        finish(container_of(f->failed.next, struct fetch_call, link), CURLE_OK);
     if (list_empty(&f->failed)) uv_idle_stop(idle);
 }
 
-/* --- callbacks of curl ---------------------------------------------------------------------------------------------- */
+/* --- callbacks of curl ------------------------------------------------------------------------------------------ */
 
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -273,7 +277,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
     if (c->head_ended || bytes < sizeof name) return bytes; /* a trailer is no header */
     if (!slice_eq_nocase(slice_make(line, sizeof name - 1), SLICE("cache-control:"))) return bytes;
     struct slice value = slice_make(line + sizeof name - 1, bytes - (sizeof name - 1));
-    while (value.n && (value.p[value.n - 1] == '\n' || value.p[value.n - 1] == '\r')) value.n--;
+    while (value.n && (value.p[value.n - 1] == '\n' || value.p[value.n - 1] == '\r'))
+        value.n--;
     value = slice_trim(value);
     if (c->cache_control.n + value.n > MAX_CACHE_CONTROL_BYTES) return bytes;
     if (c->cache_control.n) buf_add_lit(&c->cache_control, ", ");
@@ -308,7 +313,7 @@ static void on_part_gone(void *arg)
     if (done) done(done_arg);
 }
 
-/* --- starting ------------------------------------------------------------------------------------------------------ */
+/* --- starting --------------------------------------------------------------------------------------------------- */
 
 static bool has_any(struct slice s, const char *bytes, size_t n)
 {
@@ -362,7 +367,8 @@ static const char *set_headers(struct fetch_call *c, const struct fetch_request 
 static const char *set_request(struct fetch_call *c, const struct fetch_request *q)
 {
     struct slice url = q->url;
-    if (has_any(url, "", 1) || !(fetch_url_is_http(url) || fetch_url_is_unix(url))) return "not an http, https or unix url";
+    if (has_any(url, "", 1) || !(fetch_url_is_http(url) || fetch_url_is_unix(url)))
+        return "not an http, https or unix url";
     if (fetch_url_is_unix(url)) {
         struct slice path, target;
         fetch_url_split_unix(url, &path, &target);
@@ -402,9 +408,12 @@ void fetch_destroy(struct fetch *f, void (*done)(void *arg), void *arg)
     f->destroyed = true;
     f->done = done;
     f->done_arg = arg;
-    while (!list_empty(&f->out)) free_call(container_of(f->out.next, struct fetch_call, link));
-    while (!list_empty(&f->failed)) free_call(container_of(f->failed.next, struct fetch_call, link));
-    while (f->idle_n) curl_easy_cleanup(f->idle[--f->idle_n]);
+    while (!list_empty(&f->out))
+        free_call(container_of(f->out.next, struct fetch_call, link));
+    while (!list_empty(&f->failed))
+        free_call(container_of(f->failed.next, struct fetch_call, link));
+    while (f->idle_n)
+        curl_easy_cleanup(f->idle[--f->idle_n]);
     fetch_multi_destroy(f->multi, on_part_gone, f);
     uv_close((uv_handle_t *)&f->teller, on_teller_closed);
 }
@@ -428,9 +437,12 @@ struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
     CHECK(c->easy, "out of memory");
     set_fixed_options(c);
     const char *refusal = set_request(c, q);
-    if (!refusal && curl_multi_add_handle(fetch_multi_handle(f->multi), c->easy) != CURLM_OK) refusal = "curl does not take the call";
-    if (refusal) fail_later(c, refusal);
-    else list_add_last(&f->out, &c->link);
+    if (!refusal && curl_multi_add_handle(fetch_multi_handle(f->multi), c->easy) != CURLM_OK)
+        refusal = "curl does not take the call";
+    if (refusal)
+        fail_later(c, refusal);
+    else
+        list_add_last(&f->out, &c->link);
     return c;
 }
 

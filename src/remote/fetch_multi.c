@@ -75,8 +75,10 @@ static int on_timer_wanted(CURLM *multi, long timeout_ms, void *arg)
     struct fetch_multi *m = arg;
     (void)multi;
     if (m->destroyed) return 0;
-    if (timeout_ms < 0) uv_timer_stop(&m->timer);
-    else uv_timer_start(&m->timer, on_timer, (uint64_t)timeout_ms, 0);
+    if (timeout_ms < 0)
+        uv_timer_stop(&m->timer);
+    else
+        uv_timer_start(&m->timer, on_timer, (uint64_t)timeout_ms, 0);
     return 0;
 }
 
@@ -168,7 +170,8 @@ void fetch_multi_destroy(struct fetch_multi *m, void (*done)(void *arg), void *a
     m->done_arg = arg;
     curl_multi_cleanup(m->multi);
     if (--users == 0) curl_global_cleanup();
-    while (!list_empty(&m->watches)) unwatch(container_of(m->watches.next, struct watch, link));
+    while (!list_empty(&m->watches))
+        unwatch(container_of(m->watches.next, struct watch, link));
     uv_close((uv_handle_t *)&m->timer, on_timer_closed);
 }
 

@@ -1,5 +1,6 @@
-/* remote/fetch_url: the forms of URL that remote/fetch takes. Called by it, and by whoever checks a configured URL before
-   use. Refuses other schemes, a URL without a host (curl would take the first path segment for one) or with a user. */
+/* remote/fetch_url: the forms of URL that remote/fetch takes. Called by it, and by whoever checks a configured URL
+   before use. Refuses other schemes, a URL without a host (curl would take the first path segment for one) or with a
+   user. */
 #include "remote/fetch_url.h"
 
 #include <curl/curl.h>

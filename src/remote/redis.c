@@ -25,21 +25,21 @@ struct redis {
     struct redis_url url;
     struct redis_link *link;
     struct breaker breaker;
-    struct list sent;     /* calls that await their answer, oldest first, told or not */
-    struct list refused;  /* calls to be told UNAVAILABLE at the next turn */
-    uv_idle_t refuser;    /* runs while refused is not empty */
+    struct list sent;    /* calls that await their answer, oldest first, told or not */
+    struct list refused; /* calls to be told UNAVAILABLE at the next turn */
+    uv_idle_t refuser;   /* runs while refused is not empty */
     struct deadline_list deadlines;
     bool destroyed;
-    bool complained;      /* the loss is logged: once, not once per attempt */
+    bool complained; /* the loss is logged: once, not once per attempt */
     int64_t since_ms;
     const char *error;
-    unsigned open;        /* the link and the refuser */
+    unsigned open; /* the link and the refuser */
     void (*done)(void *arg);
     void *done_arg;
 };
 
 struct redis_call {
-    struct list link;      /* in sent or refused */
+    struct list link; /* in sent or refused */
     struct deadline deadline;
     struct redis *redis;
     enum redis_op op;
@@ -59,7 +59,7 @@ static void on_part_gone(void *arg);
 
 static const struct redis_link_events link_events = {on_up, on_down, on_reply};
 
-/* --- metrics ------------------------------------------------------------------------------------------------------- */
+/* --- metrics ---------------------------------------------------------------------------------------------------- */
 
 static void count_failure(enum redis_failure f)
 {
@@ -99,7 +99,7 @@ static void count_loss(struct redis *r, enum redis_failure f)
     count_failure(f);
 }
 
-/* --- calls --------------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------ */
 
 /* Tells the owner, if it still wants to know. The call itself stays: it may have to keep its place. */
 static void tell(struct redis_call *c, enum redis_outcome o, struct slice value)
@@ -184,8 +184,10 @@ static void on_reply(const struct redis_reply *reply, void *arg)
         result = SLICE("error");
         count_failure(REDIS_FAILURE_STATUS);
     } else if (c->op == OP_GET) {
-        if (reply->kind == REDIS_KIND_STRING && reply->text.n <= MAX_VALUE_BYTES) o = REDIS_FOUND;
-        else if (reply->kind != REDIS_KIND_NIL) count_failure(REDIS_FAILURE_GARBAGE);
+        if (reply->kind == REDIS_KIND_STRING && reply->text.n <= MAX_VALUE_BYTES)
+            o = REDIS_FOUND;
+        else if (reply->kind != REDIS_KIND_NIL)
+            count_failure(REDIS_FAILURE_GARBAGE);
         if (o == REDIS_FOUND) value = reply->text;
         result = o == REDIS_FOUND ? SLICE("hit") : SLICE("miss");
     } else if (c->op == OP_INCR && reply->kind == REDIS_KIND_INTEGER) {
@@ -211,7 +213,8 @@ static void on_refuse(uv_idle_t *handle)
 {
     struct redis *r = container_of(handle, struct redis, refuser);
     size_t n = 0;
-    for (const struct list *i = r->refused.next; i != &r->refused; i = i->next) n++;
+    for (const struct list *i = r->refused.next; i != &r->refused; i = i->next)
+        n++;
     /* Only those that are in the row now: one that a callback adds waits for its own turn. */
     struct redis_call *c;
     while (n-- > 0 && (c = first(&r->refused))) {
@@ -222,7 +225,7 @@ static void on_refuse(uv_idle_t *handle)
     if (list_empty(&r->refused)) uv_idle_stop(handle);
 }
 
-/* --- the link ------------------------------------------------------------------------------------------------------ */
+/* --- the link --------------------------------------------------------------------------------------------------- */
 
 static struct slice where(const struct redis *r, char *out, size_t size)
 {
@@ -280,7 +283,7 @@ static void on_part_gone(void *arg)
     if (done) done(done_arg);
 }
 
-/* --- the contract -------------------------------------------------------------------------------------------------- */
+/* --- the contract ----------------------------------------------------------------------------------------------- */
 
 struct redis *redis_create(struct loop *l, const struct redis_config *c, char **error)
 {
@@ -310,8 +313,10 @@ void redis_destroy(struct redis *r, void (*done)(void *arg), void *arg)
     r->destroyed = true;
     r->done = done;
     r->done_arg = arg;
-    while (!list_empty(&r->sent)) free_call(first(&r->sent));
-    while (!list_empty(&r->refused)) free_call(first(&r->refused));
+    while (!list_empty(&r->sent))
+        free_call(first(&r->sent));
+    while (!list_empty(&r->refused))
+        free_call(first(&r->refused));
     redis_link_destroy(r->link, on_part_gone, r);
     uv_close((uv_handle_t *)&r->refuser, on_refuser_closed);
 }

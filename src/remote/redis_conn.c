@@ -32,7 +32,7 @@ struct redis_conn {
     size_t unparsed;    /* bytes read since the last whole answer */
     bool is_tcp;
     bool is_writing;
-    bool dead;          /* lost or closed: its callbacks do nothing more */
+    bool dead; /* lost or closed: its callbacks do nothing more */
 };
 
 static void on_connected(uv_connect_t *req, int status);
@@ -129,8 +129,10 @@ static void on_written(uv_write_t *req, int status)
     c->is_writing = false;
     c->writing.n = 0;
     if (c->dead) return;
-    if (status < 0) lose(c, REDIS_FAILURE_UNREACHABLE, "the connection was lost");
-    else redis_conn_flush(c);
+    if (status < 0)
+        lose(c, REDIS_FAILURE_UNREACHABLE, "the connection was lost");
+    else
+        redis_conn_flush(c);
 }
 
 static void on_closed(uv_handle_t *handle)

@@ -24,15 +24,15 @@ struct redis_link {
     const struct redis_link_events *events;
     void *arg;
     enum link_state state;
-    struct redis_conn *conn;    /* the live one, or NULL */
-    unsigned open;              /* what must go before this struct may: connections and the flusher */
-    uv_idle_t flusher;          /* runs while a command waits to be written */
+    struct redis_conn *conn; /* the live one, or NULL */
+    unsigned open;           /* what must go before this struct may: connections and the flusher */
+    uv_idle_t flusher;       /* runs while a command waits to be written */
     uv_getaddrinfo_t resolve;
-    bool resolving;             /* may outlive its attempt: a resolver cannot be interrupted */
+    bool resolving; /* may outlive its attempt: a resolver cannot be interrupted */
     struct addrinfo *addresses;
     struct addrinfo *next_address;
-    unsigned greetings;         /* answers of the handshake still to come */
-    unsigned awaited;           /* answers to the owner's commands still to come */
+    unsigned greetings; /* answers of the handshake still to come */
+    unsigned awaited;   /* answers to the owner's commands still to come */
     struct deadline attempt;
     struct deadline silence;
     struct deadline retry;
@@ -81,8 +81,8 @@ static void drop(struct redis_link *k)
     k->awaited = 0;
 }
 
-/* The next pause: none the first time, then 100 ms doubling to 5 s, each up to a quarter shorter so that many proxies do
-   not come back in step. */
+/* The next pause: none the first time, then 100 ms doubling to 5 s, each up to a quarter shorter so that many proxies
+   do not come back in step. */
 static int64_t next_pause_ms(struct redis_link *k)
 {
     int64_t pause_ms = k->backoff_ms;
@@ -134,8 +134,10 @@ static void on_retry(struct deadline *d)
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     snprintf(port, sizeof port, "%hu", (unsigned short)k->url->port);
     int error = uv_getaddrinfo(loop_uv(k->loop), &k->resolve, on_resolved, k->url->host, port, &hints);
-    if (error == 0) k->resolving = true;
-    else give_up(k, REDIS_FAILURE_UNREACHABLE, "the name cannot be resolved");
+    if (error == 0)
+        k->resolving = true;
+    else
+        give_up(k, REDIS_FAILURE_UNREACHABLE, "the name cannot be resolved");
 }
 
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *addresses)
@@ -148,8 +150,10 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *addr
         return;
     }
     k->addresses = k->next_address = addresses;
-    if (status < 0) give_up(k, REDIS_FAILURE_UNREACHABLE, "the name cannot be resolved");
-    else connect_next(k, REDIS_FAILURE_UNREACHABLE, "the name has no address");
+    if (status < 0)
+        give_up(k, REDIS_FAILURE_UNREACHABLE, "the name cannot be resolved");
+    else
+        connect_next(k, REDIS_FAILURE_UNREACHABLE, "the name has no address");
 }
 
 static void on_connected(void *arg)
@@ -205,8 +209,10 @@ static void on_reply(const struct redis_reply *reply, void *arg)
         give_up(k, REDIS_FAILURE_GARBAGE, "the server sent an answer that nobody asked for");
         return;
     }
-    if (--k->awaited) deadline_start(&k->silences, &k->silence);
-    else deadline_stop(&k->silence);
+    if (--k->awaited)
+        deadline_start(&k->silences, &k->silence);
+    else
+        deadline_stop(&k->silence);
     k->events->on_reply(reply, k->arg);
 }
 

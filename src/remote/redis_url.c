@@ -22,7 +22,8 @@ static bool strip(struct slice *s, const char *prefix)
 static struct slice cut_at(struct slice *s, const char *stops)
 {
     size_t i = 0;
-    while (i < s->n && !strchr(stops, s->p[i])) i++;
+    while (i < s->n && !strchr(stops, s->p[i]))
+        i++;
     struct slice rest = slice_make(s->p + i, s->n - i);
     s->n = i;
     return rest;
@@ -46,8 +47,10 @@ static char *decode(struct slice s)
         if (c == '%') {
             int high = i + 2 < s.n ? hex(s.p[i + 1]) : -1;
             int low = high >= 0 ? hex(s.p[i + 2]) : -1;
-            if (low < 0) c = '\0';
-            else c = (char)(high * 16 + low);
+            if (low < 0)
+                c = '\0';
+            else
+                c = (char)(high * 16 + low);
             i += 2;
         }
         if (c == '\0') {
@@ -137,7 +140,8 @@ static const char *read_unix(struct slice path, struct redis_url *out)
     if (path.n < 2 || path.p[0] != '/') return "a unix socket is an absolute path: unix:/path/to.sock";
     out->path = decode(path);
     if (!out->path) return "the path is not well percent-encoded";
-    if (strlen(out->path) >= sizeof ((struct sockaddr_un *)0)->sun_path) return "the path of the unix socket is too long";
+    if (strlen(out->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        return "the path of the unix socket is too long";
     return read_query(query, out);
 }
 
@@ -156,11 +160,16 @@ const char *redis_url_parse(struct slice url, struct redis_url *out)
     const char *wrong;
     memset(out, 0, sizeof *out);
     if (url.n && memchr(url.p, '\0', url.n)) return "the url has a NUL in it";
-    if (strip(&url, "redis://")) wrong = read_tcp(url, out);
-    else if (strip(&url, "redis+unix://")) wrong = read_redis_unix(url, out);
-    else if (strip(&url, "unix://") || strip(&url, "unix:")) wrong = read_unix(url, out);
-    else if (strip(&url, "rediss://")) wrong = "rediss (TLS) is not spoken: use redis:// or a local TLS tunnel";
-    else wrong = "not a redis://, unix: or redis+unix:// url";
+    if (strip(&url, "redis://"))
+        wrong = read_tcp(url, out);
+    else if (strip(&url, "redis+unix://"))
+        wrong = read_redis_unix(url, out);
+    else if (strip(&url, "unix://") || strip(&url, "unix:"))
+        wrong = read_unix(url, out);
+    else if (strip(&url, "rediss://"))
+        wrong = "rediss (TLS) is not spoken: use redis:// or a local TLS tunnel";
+    else
+        wrong = "not a redis://, unix: or redis+unix:// url";
     if (wrong) redis_url_finish(out);
     return wrong;
 }

@@ -1,4 +1,5 @@
-/* io/loop: deadlines fire in order and never early, survive what their callbacks do, follow the turned clock; signals. */
+/* io/loop: deadlines fire in order and never early, survive what their callbacks do, follow the turned clock; signals.
+ */
 #include "io/loop.h"
 
 #include <setjmp.h>
@@ -15,8 +16,8 @@ struct probe {
     int fired;
     int64_t fired_ms;
     int order;
-    struct probe *stops;          /* stopped from inside this one's callback */
-    struct deadline_list *again;  /* started again from inside */
+    struct probe *stops;         /* stopped from inside this one's callback */
+    struct deadline_list *again; /* started again from inside */
     bool frees;
 };
 
@@ -110,7 +111,8 @@ static void uneven_times_fire_in_order_of_due_time(void **state)
     }
     loop_advance(l, 901);
     loop_turn(l);
-    for (int i = 0; i < 7; i++) assert_int_equal(p[i].order, order[i]);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(p[i].order, order[i]);
 }
 
 static void a_callback_may_stop_restart_and_free(void **state)

@@ -1,11 +1,12 @@
-/* remote/fetch against scripted peers: every outcome by its name, every prefix of an answer, kept connections that died,
-   cancel and start inside callbacks, unix sockets, a certificate that nobody vouches for. */
+/* remote/fetch against scripted peers: every outcome by its name, every prefix of an answer, kept connections that
+   died, cancel and start inside callbacks, unix sockets, a certificate that nobody vouches for. */
 #include "remote/fetch.h"
 
 #include "harness.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -55,8 +56,7 @@ static void on_answer(const struct fetch_answer *a, void *arg)
 
 static struct fetch_request request_to(const char *url)
 {
-    return (struct fetch_request){
-        .method = SLICE("GET"), .url = slice_str(url), .timeout_ms = 2000, .max_bytes = 4000};
+    return (struct fetch_request){.method = SLICE("GET"), .url = slice_str(url), .timeout_ms = 2000, .max_bytes = 4000};
 }
 
 static struct got *ask(struct bench *b, const struct fetch_request *q)
@@ -77,7 +77,7 @@ static struct got *get(struct bench *b, const char *url)
     return ask(b, &q);
 }
 
-/* --- the script: answers each whole request with s.arg --------------------------------------------------------------- */
+/* --- the script: answers each whole request with s.arg ---------------------------------------------------------- */
 
 struct answer {
     const char *bytes;
@@ -86,8 +86,8 @@ struct answer {
     bool reset;
     bool drip;
     bool hang;
-    int die_at;       /* the n-th request on a connection gets no answer, but an end (1 is the second) */
-    char last[8192];  /* the last request */
+    int die_at;      /* the n-th request on a connection gets no answer, but an end (1 is the second) */
+    char last[8192]; /* the last request */
     int requests;
 };
 
@@ -105,8 +105,10 @@ static void on_request(struct peer *p)
     a->requests++;
     if (a->hang) return;
     if (a->die_at && p->answered++ == a->die_at) {
-        if (a->reset) peer_reset(p);
-        else peer_close(p);
+        if (a->reset)
+            peer_reset(p);
+        else
+            peer_close(p);
         return;
     }
     if (a->drip) {
@@ -114,8 +116,10 @@ static void on_request(struct peer *p)
         return;
     }
     peer_send(p, a->bytes, a->n);
-    if (a->reset && !a->die_at) peer_reset(p);
-    else if (a->close) peer_close(p);
+    if (a->reset && !a->die_at)
+        peer_reset(p);
+    else if (a->close)
+        peer_close(p);
 }
 
 static void open_bench(struct bench *b, struct answer *a, const char *unix_path)
@@ -139,8 +143,12 @@ static void close_bench(struct bench *b)
     assert_int_equal(arena_chunks_out(), 0);
 }
 
-#define ANSWER(text) {.bytes = "" text, .n = sizeof(text) - 1}
-#define OK_HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=60\r\nContent-Length: 13\r\n\r\n"
+#define ANSWER(text)                                                                                                   \
+    {                                                                                                                  \
+        .bytes = "" text, .n = sizeof(text) - 1                                                                        \
+    }
+#define OK_HEAD                                                                                                        \
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=60\r\nContent-Length: 13\r\n\r\n"
 #define OK "" OK_HEAD "{\"allow\":1234"
 
 static void answers_come_whole(void **state)
@@ -156,13 +164,14 @@ static void answers_come_whole(void **state)
         {"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 404, "", "", false},
         {"HTTP/1.1 204 No Content\r\n\r\n", 204, "", "", false},
         {"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", 302, "", "", false},
-        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n", 200, "abcde", "", false},
-        {"HTTP/1.1 100 Continue\r\nCache-Control: no-store\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", "",
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n", 200, "abcde", "",
          false},
-        {"HTTP/1.1 200 OK\r\ncache-CONTROL:  public \r\nCache-Control: max-age=5\r\nContent-Length: 1\r\n\r\nx", 200, "x",
-         "public, max-age=5", false},
-        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nCache-Control: max-age=9\r\n\r\n", 200, "a", "",
-         false},
+        {"HTTP/1.1 100 Continue\r\nCache-Control: no-store\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 200,
+         "x", "", false},
+        {"HTTP/1.1 200 OK\r\ncache-CONTROL:  public \r\nCache-Control: max-age=5\r\nContent-Length: 1\r\n\r\nx", 200,
+         "x", "public, max-age=5", false},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nCache-Control: max-age=9\r\n\r\n", 200,
+         "a", "", false},
         {"HTTP/1.1 200 OK\r\n\r\nto the end", 200, "to the end", "", true},
         {"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", "", true},
     };
@@ -235,7 +244,8 @@ static void the_request_is_what_was_asked(void **state)
     unsetenv("all_proxy");
 }
 
-/* Whatever part of an answer comes before the end: never ANSWERED unless whole, never UNREACHABLE, always one callback. */
+/* Whatever part of an answer comes before the end: never ANSWERED unless whole, never UNREACHABLE, always one callback.
+ */
 static void every_prefix_is_broken(void **state)
 {
     static const char *const answers[] = {
@@ -251,7 +261,8 @@ static void every_prefix_is_broken(void **state)
             for (a.n = 0; a.n < whole; a.n++) {
                 struct got *g = get(&b, b.url);
                 if (g->outcome != FETCH_BROKEN)
-                    fail_msg("answer %zu cut at %zu, way %d: outcome %d, status %d", i, a.n, way, g->outcome, g->status);
+                    fail_msg("answer %zu cut at %zu, way %d: outcome %d, status %d", i, a.n, way, g->outcome,
+                             g->status);
                 assert_int_equal(g->body_n, 0);
             }
             assert_int_equal(b.s.accepted, whole);
@@ -261,9 +272,13 @@ static void every_prefix_is_broken(void **state)
 
 static void what_is_not_http_is_broken(void **state)
 {
-    static const char *const table[] = {"hello\r\n\r\n", "\r\n\r\n", "SSH-2.0-OpenSSH\r\n", "HTTP/9.1 200 OK\r\n\r\n",
+    static const char *const table[] = {"hello\r\n\r\n",
+                                        "\r\n\r\n",
+                                        "SSH-2.0-OpenSSH\r\n",
+                                        "HTTP/9.1 200 OK\r\n\r\n",
                                         "HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n",
-                                        "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+                                        "HTTP/1.1 100 Continue\r\n\r\n",
+                                        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
                                         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -363,10 +378,12 @@ static void our_own_shortage_is_not_unreachable(void **state)
     low = was;
     low.rlim_cur = 1024;
     setrlimit(RLIMIT_NOFILE, &low);
-    while (n < 1100 && (fds[n] = open("/dev/null", O_RDONLY)) >= 0) n++;
+    while (n < 1100 && (fds[n] = open("/dev/null", O_RDONLY)) >= 0)
+        n++;
     int by_address = get(&b, b.url)->outcome;
     int by_name = get(&b, "http://nonexistent.invalid/")->outcome;
-    while (n) close(fds[--n]);
+    while (n)
+        close(fds[--n]);
     setrlimit(RLIMIT_NOFILE, &was);
     assert_int_equal(by_address, FETCH_BROKEN);
     assert_int_equal(by_name, FETCH_BROKEN);
@@ -426,7 +443,7 @@ static void over_a_unix_socket(void **state)
     rmdir(path);
 }
 
-/* --- callbacks that do things ---------------------------------------------------------------------------------------- */
+/* --- callbacks that do things ----------------------------------------------------------------------------------- */
 
 struct chain {
     struct bench *b;
@@ -481,17 +498,20 @@ static void destroy_cancels_everything(void **state)
     (void)state;
     open_bench(&b, &a, NULL);
     struct chain c = {.b = &b, .destroy = true};
-    struct fetch_request q = request_to(b.url), bad = request_to("gopher://x/"), name = request_to("http://nonexistent.invalid/");
+    struct fetch_request q = request_to(b.url), bad = request_to("gopher://x/"),
+                         name = request_to("http://nonexistent.invalid/");
     fetch_start(b.fetch, &q, on_chain, &c);
     a.hang = false;
     harness_until(&b.h, a.requests == 1);
-    for (int i = 0; i < 5; i++) fetch_start(b.fetch, &q, on_answer, &g);
+    for (int i = 0; i < 5; i++)
+        fetch_start(b.fetch, &q, on_answer, &g);
     harness_until(&b.h, b.h.gone); /* destroyed by on_chain */
     assert_int_equal(g.calls, 0);
     b.h.gone = false;
     b.fetch = fetch_create(b.h.loop);
     a.hang = true;
-    for (int i = 0; i < 5; i++) fetch_start(b.fetch, &q, on_answer, &g);
+    for (int i = 0; i < 5; i++)
+        fetch_start(b.fetch, &q, on_answer, &g);
     harness_rest(&b.h, 20);
     fetch_start(b.fetch, &bad, on_answer, &g);
     fetch_start(b.fetch, &name, on_answer, &g);
@@ -510,13 +530,14 @@ static void many_at_once(void **state)
     (void)state;
     open_bench(&b, &a, NULL);
     struct fetch_request q = request_to(b.url);
-    for (int i = 0; i < 150; i++) fetch_start(b.fetch, &q, on_answer, &g);
+    for (int i = 0; i < 150; i++)
+        fetch_start(b.fetch, &q, on_answer, &g);
     harness_until(&b.h, g.calls == 150);
     assert_int_equal(g.outcome, FETCH_ANSWERED);
     close_bench(&b);
 }
 
-/* --- TLS --------------------------------------------------------------------------------------------------------------- */
+/* --- TLS -------------------------------------------------------------------------------------------------------- */
 
 static void an_unvouched_certificate_is_broken(void **state)
 {
@@ -525,15 +546,18 @@ static void an_unvouched_certificate_is_broken(void **state)
     char dir[] = "/tmp/fetch-XXXXXX", command[500], url[100], port[20];
     (void)state;
     assert_non_null(mkdtemp(dir));
-    snprintf(command, sizeof command,
-             "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
-             "-keyout %s/k -out %s/c 2>/dev/null", dir, dir);
+    snprintf(
+        command, sizeof command,
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+        "-keyout %s/k -out %s/c 2>/dev/null",
+        dir, dir);
     assert_int_equal(system(command), 0);
     int n = free_port();
     snprintf(port, sizeof port, "%d", n);
     pid_t pid = fork();
     if (pid == 0) {
         char key[100], cert[100];
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when an assertion ends this test */
         snprintf(key, sizeof key, "%s/k", dir);
         snprintf(cert, sizeof cert, "%s/c", dir);
         if (!freopen("/dev/null", "w", stdout)) _exit(1);
@@ -559,13 +583,27 @@ static void an_unvouched_certificate_is_broken(void **state)
 
 static void urls_are_checked(void **state)
 {
-    static const char *const good[] = {"http://a", "https://a.b:8443/x?y=z", "http://[::1]:8181/v1/data/a/b", "http://10.0.0.1/",
-                                       "unix:/run/opa.sock:/v1/data/x", "unix:/run/opa.sock"};
-    static const char *const bad[] = {"", "a.b", "ftp://a/", "http://", "http:///x", "http://u:p@a/", "http://a b/", "unix:",
-                                      "unix:/", "unix:relative", "http://a:99999999/", "file:///etc/passwd", "http://a\n/",
-                                      "HTTP//a", "unix:/:/x"};
+    static const char *const good[] = {
+        "http://a",         "https://a.b:8443/x?y=z",        "http://[::1]:8181/v1/data/a/b",
+        "http://10.0.0.1/", "unix:/run/opa.sock:/v1/data/x", "unix:/run/opa.sock"};
+    static const char *const bad[] = {"",
+                                      "a.b",
+                                      "ftp://a/",
+                                      "http://",
+                                      "http:///x",
+                                      "http://u:p@a/",
+                                      "http://a b/",
+                                      "unix:",
+                                      "unix:/",
+                                      "unix:relative",
+                                      "http://a:99999999/",
+                                      "file:///etc/passwd",
+                                      "http://a\n/",
+                                      "HTTP//a",
+                                      "unix:/:/x"};
     (void)state;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_null(fetch_url_check(slice_str(good[i])));
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_null(fetch_url_check(slice_str(good[i])));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (!fetch_url_check(slice_str(bad[i]))) fail_msg("taken: %s", bad[i]);
     assert_non_null(strstr(fetch_version(), "libcurl"));
