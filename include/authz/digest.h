@@ -1,4 +1,4 @@
-/* authz/digest: SHA-256 (FIPS 180-4) with one kept context, and random ids. No allocation after the first call. */
+/* authz/digest: SHA-256 (FIPS 180-4) and random ids. No allocation, nothing kept. */
 #ifndef AUTHZ_DIGEST_H
 #define AUTHZ_DIGEST_H
 
@@ -21,8 +21,5 @@ void digest_hex(const uint8_t digest[DIGEST_BYTES], char out[DIGEST_HEX_BYTES]);
 void digest_uuid(char out[DIGEST_UUID_BYTES]);
 /* Even over 0 to 1, 1 not included; not for secrets. */
 double digest_fraction(void);
-
-/* Frees the kept context; the next call makes a new one. For a clean end. */
-void digest_finish(void);
 
 #endif

@@ -1,57 +1,49 @@
-/* authz/digest: the one place where the room takes SHA-256, and where its random ids come from. Called by identity and
-   decision for their keys. The context is kept since a fresh EVP context and a fetched algorithm cost more than the
-   digest of a whole policy input. One thread. */
+/* authz/digest: the one place where the room takes SHA-256, and where its random ids come from. Called by token, identity and
+   decision for their keys. It uses the plain SHA256 functions, which OpenSSL 3 calls deprecated: its EVP allocates at every
+   start of a digest, even in a kept context, and a token found in the cache must cost no allocation. */
 #include "authz/digest.h"
 
-#include <openssl/evp.h>
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/rand.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 
-static struct {
-    EVP_MD *sha256;
-    EVP_MD_CTX *ctx;
-} kept;
-
-static EVP_MD_CTX *begin(void)
+static void begin(SHA256_CTX *ctx)
 {
-    if (!kept.ctx) {
-        kept.sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-        kept.ctx = EVP_MD_CTX_new();
-        CHECK(kept.sha256 && kept.ctx, "libcrypto has SHA-256");
-    }
-    CHECK(EVP_DigestInit_ex2(kept.ctx, kept.sha256, NULL) == 1, "a digest starts");
-    return kept.ctx;
+    CHECK(SHA256_Init(ctx) == 1, "a digest starts");
 }
 
-static void add(EVP_MD_CTX *ctx, const void *p, size_t n)
+static void add(SHA256_CTX *ctx, const void *p, size_t n)
 {
-    CHECK(EVP_DigestUpdate(ctx, p, n) == 1, "a digest takes bytes");
+    CHECK(SHA256_Update(ctx, p, n) == 1, "a digest takes bytes");
 }
 
-static void end(EVP_MD_CTX *ctx, uint8_t out[DIGEST_BYTES])
+static void end(SHA256_CTX *ctx, uint8_t out[DIGEST_BYTES])
 {
-    CHECK(EVP_DigestFinal_ex(ctx, out, NULL) == 1, "a digest ends");
+    CHECK(SHA256_Final(out, ctx) == 1, "a digest ends");
 }
 
 void digest_parts(const struct slice *parts, size_t n, uint8_t out[DIGEST_BYTES])
 {
-    EVP_MD_CTX *ctx = begin();
-    for (size_t i = 0; i < n; i++) add(ctx, parts[i].p, parts[i].n);
-    end(ctx, out);
+    SHA256_CTX ctx;
+    begin(&ctx);
+    for (size_t i = 0; i < n; i++) add(&ctx, parts[i].p, parts[i].n);
+    end(&ctx, out);
 }
 
 void digest_fields(const struct slice *fields, size_t n, uint8_t out[DIGEST_BYTES])
 {
-    EVP_MD_CTX *ctx = begin();
+    SHA256_CTX ctx;
+    begin(&ctx);
     for (size_t i = 0; i < n; i++) {
         uint64_t length = fields[i].n;
-        add(ctx, &length, sizeof length);
-        add(ctx, fields[i].p, fields[i].n);
+        add(&ctx, &length, sizeof length);
+        add(&ctx, fields[i].p, fields[i].n);
     }
-    end(ctx, out);
+    end(&ctx, out);
 }
 
 void digest_hex(const uint8_t digest[DIGEST_BYTES], char out[DIGEST_HEX_BYTES])
@@ -80,11 +72,4 @@ double digest_fraction(void)
     state ^= state >> 7;
     state ^= state << 17;
     return (double)(state >> 11) / 9007199254740992.0;
-}
-
-void digest_finish(void)
-{
-    EVP_MD_CTX_free(kept.ctx);
-    EVP_MD_free(kept.sha256);
-    memset(&kept, 0, sizeof kept);
 }

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "authz/digest.h"
 #include "authz/keyset.h"
 #include "token_maker.h"
 
@@ -28,7 +27,6 @@ static int free_keys(void **state)
     EVP_PKEY_free(rsa);
     EVP_PKEY_free(p256);
     EVP_PKEY_free(ed);
-    digest_finish();
     arena_trim();
     return 0;
 }

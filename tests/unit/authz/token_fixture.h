@@ -79,7 +79,6 @@ static inline void fixture_finish(struct fixture *x)
     loop_destroy(x->loop);
     metric_finish();
     arena_reset(&x->arena);
-    digest_finish();
     assert_int_equal(arena_chunks_out(), 0);
     arena_trim();
 }
