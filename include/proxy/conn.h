@@ -32,6 +32,7 @@ struct conn {
     char *saved;              /* heap */
     size_t saved_cap;
     size_t scanned;           /* of pending, while looking for the end of a head */
+    size_t unsent;            /* what the client had not taken when last looked at */
     uint64_t lingered;        /* bytes thrown away */
     unsigned served;          /* requests begun */
     enum conn_state state;
@@ -57,6 +58,9 @@ void conn_refuse(struct conn *c, enum reason reason);
 void conn_request_done(struct conn *c, bool keep_alive);
 /* At once, without lingering: the client must see a broken answer. */
 void conn_close(struct conn *c);
+
+/* The client has body_idle_timeout_ms to take some of what is queued for it, again and again. */
+void conn_await_reader(struct conn *c);
 
 void conn_consume(struct conn *c, size_t n); /* n bytes of pending are used */
 /* Reading on or off, as state, request and what is pending ask for. */

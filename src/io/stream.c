@@ -55,8 +55,13 @@ static void tcp_close(struct stream *s)
     uv_close((uv_handle_t *)&s->tcp, on_tcp_closed);
 }
 
-static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write,
-                                          tcp_write,      tcp_shutdown,  tcp_close};
+static size_t tcp_unwritten(struct stream *s)
+{
+    return uv_stream_get_write_queue_size((uv_stream_t *)&s->tcp);
+}
+
+static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write, tcp_write,
+                                          tcp_shutdown,   tcp_close,     tcp_unwritten};
 
 /* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. */
 static void fail_later(struct stream *s, int error)
@@ -209,7 +214,8 @@ void stream_send(struct stream *s, const struct slice *parts, size_t n)
 
 size_t stream_queued(const struct stream *s)
 {
-    return s->writing_n + s->queue_n;
+    size_t writing = s->writing && s->ops->unwritten ? s->ops->unwritten(s) : s->writing_n;
+    return writing + s->queue_n;
 }
 
 void stream_shutdown(struct stream *s)

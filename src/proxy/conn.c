@@ -10,6 +10,7 @@
 #include "proxy/request.h"
 
 #define LINGER_BYTES_MAX (1 << 20)
+#define UNSENT_MAX 65536 /* with more than that unread by the client its next request waits */
 
 static void on_conn_read(struct stream *s, struct slice data);
 static void on_conn_end(struct stream *s, int error);
@@ -68,6 +69,8 @@ void conn_update_reading(struct conn *c)
     bool on = false;
     switch (c->state) {
     case CONN_READY:
+        on = stream_queued(&c->stream) <= UNSENT_MAX;
+        break;
     case CONN_LINGER:
         on = true;
         break;
@@ -87,7 +90,10 @@ static void start_linger(struct conn *c)
     c->pending = slice_make(NULL, 0);
     stream_shutdown(&c->stream);
     bool written = stream_queued(&c->stream) == 0;
-    deadline_start(written ? &c->proxy->linger_timeout : &c->proxy->body_timeout, &c->deadline);
+    if (written)
+        deadline_start(&c->proxy->linger_timeout, &c->deadline);
+    else
+        conn_await_reader(c);
     if (c->half_closed && written) conn_close(c);
 }
 
@@ -95,6 +101,7 @@ static void start_linger(struct conn *c)
 static bool next_request(struct conn *c)
 {
     const struct conf *conf = c->proxy->conf;
+    if (stream_queued(&c->stream) > UNSENT_MAX) return false;
     if (c->scanned == 0)
         while (c->pending.n && (c->pending.p[0] == '\r' || c->pending.p[0] == '\n')) {
             /* RFC 9112 2.2: an empty line before a request is passed over, in its strict form only */
@@ -191,11 +198,18 @@ static void on_conn_drain(struct stream *s)
         conn_close(c);
     else if (c->state == CONN_LINGER)
         deadline_start(&c->proxy->linger_timeout, &c->deadline);
+    else if (c->state == CONN_READY)
+        pump(c);
 }
 
 static void on_conn_due(struct deadline *d)
 {
     struct conn *c = container_of(d, struct conn, deadline);
+    size_t unsent = stream_queued(&c->stream);
+    if (unsent && unsent < c->unsent) { /* slow, but it reads */
+        conn_await_reader(c);
+        return;
+    }
     if (c->state == CONN_REQUEST)
         request_abort(c->request, c->request->answer_started ? REASON_CLIENT_GONE : REASON_BODY_TIMEOUT);
     else if (c->state == CONN_READY && c->pending.n)
@@ -264,6 +278,12 @@ void conn_request_done(struct conn *c, bool keep_alive)
     }
     start_linger(c);
     if (c->state == CONN_LINGER) conn_update_reading(c);
+}
+
+void conn_await_reader(struct conn *c)
+{
+    c->unsent = stream_queued(&c->stream);
+    deadline_start(&c->proxy->body_timeout, &c->deadline);
 }
 
 void conn_close(struct conn *c)

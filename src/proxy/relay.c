@@ -72,6 +72,15 @@ void relay_discard(void)
     batch.n = 0;
 }
 
+/* The upstream's time runs while it owes something: not while the client takes its time over the body. */
+static void watch_silence(struct request *r)
+{
+    if (r->conn->parser.complete || r->answer_started || stream_queued(&r->up->stream))
+        deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    else
+        deadline_stop(&r->up_deadline);
+}
+
 /* --- out ----------------------------------------------------------------------------------------------------------- */
 
 void relay_start(struct request *r, struct slice head)
@@ -82,12 +91,12 @@ void relay_start(struct request *r, struct slice head)
     r->up_answered = r->up_dirty = r->up_done = false;
     r->up_partial.n = 0;
     r->up_sent_ns = loop_clock_ns();
-    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
     batch_add(&r->up->stream, head);
     if (r->conn->parser.complete)
         batch_send(&r->up->stream);
     else
         r->body_held = false; /* the first of the body follows at once, in the same write */
+    watch_silence(r);
 }
 
 void relay_body(struct request *r, struct slice data)
@@ -100,7 +109,7 @@ void relay_flush(struct request *r)
     struct stream *s = &r->up->stream;
     if (r->conn->parser.complete && r->head->body == BODY_CHUNKED) batch_last_chunk(r, s, &r->conn->parser.trailers);
     batch_send(s);
-    if (!r->up_answered) deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    watch_silence(r);
     if (stream_queued(s) > RELAY_HIGH_BYTES && !r->conn->parser.complete) {
         r->body_paused = true;
         deadline_stop(&r->conn->deadline);
@@ -243,7 +252,7 @@ static void deliver(struct request *r)
         r->up_paused = true;
         stream_read(&r->up->stream, false);
         deadline_stop(&r->up_deadline);
-        deadline_start(&r->proxy->body_timeout, &r->conn->deadline);
+        conn_await_reader(r->conn);
     }
 }
 
@@ -252,7 +261,7 @@ static void on_up_data(void *owner, struct slice data)
     struct request *r = owner;
     if (!r->up_answered) r->up_first_ns = loop_clock_ns();
     r->up_answered = true;
-    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    watch_silence(r);
     enum reason reason = REASON_FORWARDED;
     while (data.n && !r->up_done) {
         if (!r->up_parser.head_done) {
