@@ -33,7 +33,7 @@ struct stream_ops {
     int (*shutdown)(struct stream *s);
     void (*close)(struct stream *s); /* calls stream_closed later, once */
     /* How much of what write was given is not with the kernel yet; NULL: all of it until stream_written. */
-    size_t (*unwritten)(struct stream *s);
+    size_t (*unwritten)(const struct stream *s);
 };
 
 struct stream {

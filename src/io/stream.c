@@ -55,9 +55,9 @@ static void tcp_close(struct stream *s)
     uv_close((uv_handle_t *)&s->tcp, on_tcp_closed);
 }
 
-static size_t tcp_unwritten(struct stream *s)
+static size_t tcp_unwritten(const struct stream *s)
 {
-    return uv_stream_get_write_queue_size((uv_stream_t *)&s->tcp);
+    return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
 }
 
 static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write, tcp_write,
