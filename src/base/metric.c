@@ -221,6 +221,8 @@ void metric_json(struct buf *out, struct slice timestamp)
 
 void metric_table(struct buf *out)
 {
+    buf_add_lit(out, "# Metrics\n\nAt `/metrics` (Prometheus text) and `/metrics/json`, on the admin address; in drop-in mode on the "
+                     "main port too, there with the prefix `authorizer_proxy_`. Made by `doorward --print-metrics`.\n\n");
     buf_add_lit(out, "| metric | type | labels | what it counts |\n|---|---|---|---|\n");
     for (size_t m = 0; m < METRIC_COUNT; m++) {
         const struct metric_family *f = metric_family_of((enum metric)m);

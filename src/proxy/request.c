@@ -46,7 +46,8 @@ void request_begin(struct conn *c, struct slice head_bytes)
     r->head_bytes = head_bytes.n;
     enum reason reason =
         parser_head(&c->parser, head_bytes, r->arena, (size_t)c->proxy->conf->listen.max_headers, false);
-    r->keep_alive = reason == REASON_FORWARDED && c->parser.head.keep_alive;
+    int64_t most = c->proxy->conf->listen.max_requests_per_connection;
+    r->keep_alive = reason == REASON_FORWARDED && c->parser.head.keep_alive && (most == 0 || c->served < most);
     r->body_held = !c->parser.complete;
     peer_identify(r);
     r->step = STEP_ADMIT;
