@@ -126,6 +126,7 @@ embargoes := {
 	"unknown group, inside": {"group": "99", "age": (168 * hour) - 1, "ok": false},
 	"unknown group": {"group": "99", "age": 168 * hour, "ok": true},
 	"group is true": {"group": true, "age": 9999 * hour, "ok": false},
+	"group is a fraction": {"group": 1.5, "age": 25 * hour, "ok": false},
 	"group is a list": {"group": ["1"], "age": 9999 * hour, "ok": false},
 }
 
@@ -154,6 +155,14 @@ test_privileges_of_another_type[name] if {
 	user := object.union(viewer, {"ts_privileges": given})
 	answer(user, "read", {"office_id": "SWT", "ts_group_id": "1", "timestamp_ns": day - hour}, day).allow == false
 	answer(user, "read", {"office_id": "SWT", "ts_group_id": "1", "timestamp_ns": day - (168 * hour)}, day).allow == true
+}
+
+# Privileges of somebody the proxy does not know shorten nothing.
+test_privileges_of_nobody if {
+	user := object.union(viewer, {"authenticated": false})
+	context := {"classification": "public", "ts_group_id": "2", "timestamp_ns": day - (167 * hour)}
+	answer(user, "read", context, day).allow == false
+	answer(viewer, "read", context, day).allow == true
 }
 
 test_exempt[persona] if {
@@ -241,6 +250,27 @@ timeless := {
 	"administrator": {
 		"user": object.union(operator(6, 18, "UTC"), {"roles": ["dam_operator", "system_admin"]}),
 		"do": "create", "context": manual, "at": day,
+	},
+	"administrator corrects": {
+		"user": object.union(operator(6, 18, "UTC"), {"roles": ["dam_operator", "system_admin"]}),
+		"do": "update", "context": object.union(manual, {"created_ns": day}), "at": day,
+	},
+	"administrator by role reads": {
+		"user": object.union(viewer, {"roles": ["system_admin"]}),
+		"do": "read", "context": grouped(0), "at": day,
+	},
+	"hours of another's shift": {
+		"user": object.union(operator(6, 18, "UTC"), {"roles": ["water_manager"]}),
+		"do": "create", "context": manual, "at": day,
+	},
+	"corrections of others": {
+		"user": {"id": "pat", "roles": ["water_manager"], "offices": ["SWT"]},
+		"do": "update", "context": object.union(manual, {"created_ns": day}), "at": day,
+	},
+	"embargo does not stop writing": {"user": viewer, "do": "create", "context": grouped(0), "at": day},
+	"no embargo, data of a fast clock": {
+		"user": viewer, "do": "read", "at": day,
+		"context": {"office_id": "SWT", "ts_group_id": "2", "timestamp_ns": day + (20 * second)},
 	},
 	"nobody": {"user": {}, "do": "create", "context": {}, "at": day},
 }

@@ -43,7 +43,10 @@ class Doorward:
             self.write_config(config)
         else:  # several run at once: the one thing that the reference's variables cannot say
             self.env["DOORWARD_ADMIN_ADDRESS"] = f"127.0.0.1:{self.admin_port}"
-        self.env.update({k: str(v) for k, v in (env or {}).items()})
+        for name, value in (env or {}).items():
+            self.env[name] = str(value)
+            if value is None:
+                del self.env[name]
         self.lines, self.strays = [], []
         self.stopped = False
         self.start()

@@ -1,4 +1,4 @@
-"""The daemon's peers: the real Redis, the real OPA, the demo's API and issuer, a policy engine that says what it is told.
+"""The daemon's peers: the real Redis and OPA, the demo's API and issuer, a policy engine that says what it is told.
 
 Everything listens on 127.0.0.1, on ports the kernel picks.
 """
@@ -128,6 +128,11 @@ class Issuer(Peer):
 
     def bearer(self, user, **more):
         return "Bearer " + self.token(user, **more)
+
+    def as_option(self, **more):
+        """The value of DOORWARD_TOKENS_ISSUERS that names this issuer."""
+        return json.dumps([{"issuer": self.name, "jwks_url": self.jwks_url, "audiences": ["cwms"],
+                            "algorithms": ["RS256", "ES256"], **more}])
 
     def asked(self):
         """How often the key set was fetched."""

@@ -122,8 +122,9 @@ class ScriptedUpstream:
             conversation.ended.set()
 
     def requests(self):
-        """All heads seen, over all connections."""
-        return [h for c in self.conversations for h in re.findall(rb"(?:^|(?<=\n))[A-Z]+ \S+ HTTP/1\.1\r\n", c.received)]
+        """The first lines of all requests seen, over all connections."""
+        line = re.compile(rb"(?:^|(?<=\n))[A-Z]+ \S+ HTTP/1\.1\r\n")
+        return [found for c in self.conversations for found in line.findall(c.received)]
 
     def stop(self):
         self.listener.close()

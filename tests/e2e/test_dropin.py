@@ -1,5 +1,5 @@
-"""Drop-in mode, started with nothing but the reference proxy's variables: its endpoints, its questions to the policy and
-the header the API gets, field by field, for every persona."""
+"""Drop-in mode, started with nothing but the reference proxy's variables: its endpoints, its questions to the policy
+and the header the API gets, field by field, for every persona."""
 import json
 import re
 import time
@@ -102,7 +102,8 @@ def test_not_found(proxy, api, path):
 # --- 2. proxied requests ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("path", ["/cwms-data/health", "/cwms-data/docs", "/cwms-data/docs/x/y", "/cwms-data/swagger",
-                                  "/cwms-data/swagger/ui.html", "/cwms-data/levels?office=SPK", "/cwms-data/status/418"])
+                                  "/cwms-data/swagger/ui.html", "/cwms-data/levels?office=SPK",
+                                  "/cwms-data/status/418"])
 def test_not_listed_passes_without_grant(proxy, api, engine, path):
     answer = proxy.curl(path, "-H", "x-cwms-auth-context: {\"user\":{\"roles\":[\"system_admin\"]}}")
     assert answer.status == (418 if path.endswith("418") else 200)
@@ -201,7 +202,8 @@ INPUTS = [
       "classification": "public"}),
     ("PUT", "/cwms-data/timeseries/x%20y/versions", "timeseries", "update", {"query": {}}),
     ("PATCH", "/cwms-data/offices/SWT", "offices", "update", {"query": {}}),
-    ("DELETE", "/cwms-data/offices?begin=a+b&end=%C3%BC", "offices", "delete", {"query": {"begin": "a b", "end": "ü"}}),
+    ("DELETE", "/cwms-data/offices?begin=a+b&end=%C3%BC", "offices", "delete",
+     {"query": {"begin": "a b", "end": "ü"}}),
     ("OPTIONS", "/cwms-data/offices", "offices", "unknown", {"query": {}}),
     ("PROPFIND", "/cwms-data/offices", "offices", "unknown", {"query": {}}),
 ]
@@ -245,17 +247,17 @@ def test_decision_is_kept(proxy, engine, bearer):
     assert len(engine.questions()) == 3
 
 
-def test_profile_is_asked_once_and_kept_in_redis(proxy, api, redis, issuer):
-    redis.command("FLUSHALL")
+def test_profile_is_asked_once_and_not_kept_under_a_name(proxy, api, redis, issuer):
+    """Nothing is verified here, so no name opens a kept context: not in Redis for 1800 s, as the reference does it."""
     token = issuer.bearer("water", lifetime_s=600)
     for i in range(3):
         assert proxy.curl(f"/cwms-data/offices?once={i}", authorization=token).status == 200
     assert api.profiles_asked() == 1
     (asked,) = api.seen("/cwms-data/user/profile")
     assert asked["headers"]["authorization"] == "present"
-    (key,) = redis.keys()
-    assert "water" not in key.lower()  # never a name alone: nobody's name stands in for a credential
-    assert 0 < redis.command("TTL", key) <= 1800
+    for key in redis.keys():
+        assert "water" not in key.lower()
+        assert 0 < redis.command("TTL", key) <= 30
 
 
 def test_profile_unknown_is_anonymous(proxy, api, bearer):
@@ -349,10 +351,12 @@ def test_authorize_by_token(proxy, engine, bearer, user):
     assert iso(document["timestamp"])
 
 
-@pytest.mark.parametrize("action,method", [("read", "GET"), ("create", "POST"), ("update", "PUT"), ("delete", "DELETE")])
+@pytest.mark.parametrize("action,method", [("read", "GET"), ("create", "POST"), ("update", "PUT"),
+                                           ("delete", "DELETE")])
 def test_authorize_input(proxy, engine, bearer, action, method):
     question = {"resource": "levels", "action": action, "jwt_token": bearer("viewer").split(" ")[1],
-                "context": {"office_id": "SWT", "data_source": "MANUAL", "created_ns": 5, "timestamp_ns": 7, "more": [1]}}
+                "context": {"office_id": "SWT", "data_source": "MANUAL", "created_ns": 5, "timestamp_ns": 7,
+                            "more": [1]}}
     answer = authorize(proxy, question)
     assert answer.json["decision"]["allow"] is (action == "read")
     (asked,) = engine.questions("VIEWER")
@@ -420,12 +424,12 @@ def test_authorize_what_if_is_not_kept(proxy, engine):
 
 # --- 5. metrics ------------------------------------------------------------------------------------------------------
 
+# Redis is used once names are verified: its metric stands in test_dropin_variables.
 REFERENCE_METRICS = {
     "http_request_duration_seconds": {"method", "route", "status_code"},
     "http_requests_total": {"method", "route", "status_code"},
     "opa_evaluation_duration_seconds": {"resource", "action", "decision"},
     "opa_evaluations_total": {"resource", "action", "decision"},
-    "cache_operation_duration_seconds": {"operation", "result"},
     "cache_hits_total": {"cache_type"},
     "cache_misses_total": {"cache_type"},
     "api_call_duration_seconds": {"endpoint", "status"},
@@ -451,9 +455,10 @@ def test_reference_metrics(proxy, issuer, name):
 
 def test_metrics_count(proxy, engine, bearer):
     def now():
+        decisions = "authorizer_proxy_authorization_decisions_total"
         return {
-            "allow": proxy.metric("authorizer_proxy_authorization_decisions_total", decision="allow", resource="offices"),
-            "deny": proxy.metric("authorizer_proxy_authorization_decisions_total", decision="deny", resource="offices"),
+            "allow": proxy.metric(decisions, decision="allow", resource="offices"),
+            "deny": proxy.metric(decisions, decision="deny", resource="offices"),
             "asked": proxy.metric("authorizer_proxy_opa_evaluations_total", resource="offices"),
             "hits": proxy.metric("authorizer_proxy_opa_cache_hits_total"),
             "misses": proxy.metric("authorizer_proxy_opa_cache_misses_total"),

@@ -41,11 +41,14 @@ def test_asked_for(env, arguments):
     assert "http://localhost:8181/v1/data/cwms/authz/allow" in printed(env, *arguments)
 
 
-def test_host_and_port_of_nothing_else(start, api):
-    """PORT alone moves it; the other variables of the mode have defaults."""
-    proxy = start(without=["HOST"])
-    assert proxy.curl("/health").status == 200
-    assert harness.opened(proxy.port)
+def test_nothing_but_the_references_variables(start, api):
+    """HOST left out: it listens everywhere; what is not the reference's has its default too."""
+    if harness.opened(9901):
+        pytest.skip("something listens at the default address of the operators' endpoints")
+    proxy = start(without=["HOST"], DOORWARD_ADMIN_ADDRESS=None)
+    assert proxy.curl("/cwms-data/offices").status == 200
+    assert harness.curl(f"http://127.0.0.2:{proxy.port}/health").status == 200
+    assert harness.curl("http://127.0.0.1:9901/ready").status == 200
 
 
 def test_whitelist(start, api, policy):
@@ -186,11 +189,28 @@ def test_log_level(start):
     assert not [line for line in proxy.lines if line.get("level") in ("debug", "info")]
 
 
+def test_redis_keeps_verified_contexts(start, api, issuer, redis):
+    proxy = start(DOORWARD_TOKENS_ISSUERS=issuer.as_option())
+    proxy.wait_ready()
+    for i in range(3):
+        token = issuer.bearer("water", lifetime_s=60 + i)
+        assert proxy.curl(f"/cwms-data/offices?n={i}", authorization=token).status == 200
+    assert api.profiles_asked() == 1
+    (key,) = redis.keys()
+    assert 1700 < redis.command("TTL", key) <= 1800
+    durations = [labels for name, labels in proxy.metrics()
+                 if name == "authorizer_proxy_cache_operation_duration_seconds_count"]
+    assert durations and all({key for key, _ in labels} == {"operation", "result"} for labels in durations)
+    other = start(DOORWARD_TOKENS_ISSUERS=issuer.as_option())  # another process finds it there
+    other.wait_ready()
+    assert other.curl("/cwms-data/offices?o=1", authorization=issuer.bearer("water")).status == 200
+    assert api.profiles_asked() == 1
+    assert api.forwarded()[-1]["grant"]["user"]["id"] == "WATER"
+
+
 def test_service_key_asks_for_verified_names(start, api, issuer):
     """With an issuer's keys the names are verified, and the service key may ask for them."""
-    issuers = json.dumps([{"issuer": issuer.name, "jwks_url": issuer.jwks_url, "audiences": ["cwms"],
-                           "algorithms": ["RS256", "ES256"]}])
-    proxy = start(CWMS_API_KEY=harness.TABLE["service_key"], DOORWARD_TOKENS_ISSUERS=issuers)
+    proxy = start(CWMS_API_KEY=harness.TABLE["service_key"], DOORWARD_TOKENS_ISSUERS=issuer.as_option())
     proxy.wait_ready()
     answer = proxy.curl("/cwms-data/offices", authorization=issuer.bearer("water", algorithm="ES256"))
     assert answer.status == 200

@@ -1,5 +1,6 @@
 """Small tools of the end-to-end tests: ports, patience, child processes."""
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,10 +12,22 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PATIENCE_S = 15  # for what should take moments; the machine may be busy
 
 
+_given = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the range that the kernel takes for outgoing connections, and never the same twice."""
+    while True:
+        port = random.randrange(20000, 32000)
+        if port in _given:
+            continue
+        _given.add(port)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def eventually(condition, what, seconds=PATIENCE_S):
