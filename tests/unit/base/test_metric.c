@@ -292,7 +292,7 @@ static void test_table(void **state)
     shown.n = 0;
     metric_table(&shown);
     buf_add_char(&shown, '\0');
-    assert_int_equal(count(shown.p, "\n"), METRIC_COUNT + 2);
+    assert_int_equal(count(shown.p, "\n"), METRIC_COUNT + 6);
     assert_int_equal(count(shown.p, "|"), 5 * (METRIC_COUNT + 2));
     assert_non_null(strstr(shown.p, "| `doorward_cache_hits_total` | counter | cache_type | Found in a cache"));
 }
