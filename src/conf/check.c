@@ -112,11 +112,16 @@ static void check_issuers(const struct checking *k)
     }
 }
 
-static bool any_route(const struct conf *c, bool authorized_only)
+/* Is a route authorized, or (not authorized_only) authenticated? What is wrong in itself counts for neither. */
+static bool any_route(const struct checking *k, bool authorized_only)
 {
-    for (size_t i = 0; i < c->routes_n; i++)
-        if (c->routes[i].access == ACCESS_AUTHORIZED || (!authorized_only && c->routes[i].access != ACCESS_PUBLIC))
-            return true;
+    const struct node *list = node_find(k->top, "routes");
+    for (const struct node *n = list ? list->child : NULL; n; n = n->next) {
+        const struct node *access = node_find(n, "access");
+        if (n->kind != NODE_MAP) continue;
+        if (!access || slice_eq(access->text, SLICE("authorized"))) return true;
+        if (!authorized_only && slice_eq(access->text, SLICE("authenticated"))) return true;
+    }
     return false;
 }
 
@@ -127,7 +132,7 @@ static void check_tokens(const struct checking *k)
     if (k->conf->tokens.verify == VERIFY_UPSTREAM) {
         if (!url) tell(k, "tokens.verify", "upstream without context.url, expected the URL that is asked");
         if (issuers) tell(k, "tokens.verify", "upstream together with tokens.issuers, expected keys");
-    } else if (!issuers && any_route(k->conf, false)) {
+    } else if (!issuers && any_route(k, false)) {
         tell(k, "tokens.issuers", "none, but a route is not public, expected at least one");
     }
     if (k->conf->tokens.api_keys && !url)
@@ -144,7 +149,7 @@ static void check_context(const struct checking *k)
 static void check_policy(const struct checking *k)
 {
     const struct conf_list *q = &k->conf->policy.query;
-    if (!is_given(k, "policy.url") && any_route(k->conf, true))
+    if (!is_given(k, "policy.url") && any_route(k, true))
         tell(k, "policy.url", "none, but a route is authorized, expected the URL of a policy");
     for (size_t i = 0; i < q->n; i++) {
         struct slice rest = q->v[i], name;

@@ -39,7 +39,7 @@ static const char *keys_of(struct load *l, const struct table *t, const char *se
         slice_next(&rest, '.', &key);
         if (slice_eq(key, last)) continue;
         buf_printf(&b, "%s%.*s", b.n ? ", " : "", (int)key.n, key.p);
-        if (value_is_secret(t->rows[i].kind)) buf_printf(&b, ", %.*s_file", (int)key.n, key.p);
+        if (!rest.p && value_is_secret(t->rows[i].kind)) buf_printf(&b, ", %.*s_file", (int)key.n, key.p);
         last = key;
     }
     buf_add_char(&b, '\0');

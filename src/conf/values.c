@@ -395,14 +395,14 @@ struct node *value_from_file(struct load *l, const char *path, const struct node
     }
     const char *wrong = source_file(l->problems.arena, source_below(l->problems.arena, l->folder, n->text),
                                     SECRET_FILE_BYTES, &text);
-    if (!wrong && !slice_trim(text).n) wrong = "the file is empty";
+    if (!wrong && text.n && text.p[text.n - 1] == '\n') text.n--;
+    if (!wrong && text.n && text.p[text.n - 1] == '\r') text.n--;
+    if (!wrong && !text.n) wrong = "the file is empty";
     if (wrong) {
         problem(&l->problems, n, path, "\"%s\": %s, expected a file that can be read",
                 node_shown(l->problems.arena, n->text), wrong);
         return NULL;
     }
-    if (text.n && text.p[text.n - 1] == '\n') text.n--;
-    if (text.n && text.p[text.n - 1] == '\r') text.n--;
     ((char *)text.p)[text.n] = '\0';
     struct node *content = node_create(l->problems.arena, NODE_TEXT);
     content->file = n->file;
