@@ -20,6 +20,7 @@ struct conf_list {
 enum conf_anonymous { ANONYMOUS_REFUSE, ANONYMOUS_JUDGE };
 enum conf_verify { VERIFY_KEYS, VERIFY_UPSTREAM };
 enum conf_access { ACCESS_AUTHORIZED, ACCESS_AUTHENTICATED, ACCESS_PUBLIC };
+enum conf_websocket { WEBSOCKET_OFF, WEBSOCKET_ON, WEBSOCKET_OUTLIVES_TOKEN };
 enum conf_grant_format { CONF_GRANT_JSON, CONF_GRANT_BASE64URL, CONF_GRANT_JWS };
 
 struct conf_net { /* an address block, for trusted_proxies */
@@ -56,6 +57,7 @@ struct conf_route {
     const struct conf_upstream *upstream;
     struct slice resource;       /* a name, or $N: the Nth segment of the path; "" means $1 */
     struct slice strip_prefix;   /* taken off the front of the path before it is sent; a prefix of `path`, "" none */
+    enum conf_websocket websocket;
     bool source_ip;              /* give the client's address to the policy */
     int64_t decision_ttl_s;      /* 0: the default */
     bool keep_encoded_slashes;
@@ -68,7 +70,7 @@ struct conf {
         struct slice host;       /* address literal */
         int port;
         struct conf_list hosts;
-        int64_t header_timeout_ms, idle_timeout_ms, body_idle_timeout_ms;
+        int64_t header_timeout_ms, idle_timeout_ms, body_idle_timeout_ms, websocket_idle_timeout_ms;
         int64_t max_body_bytes;  /* 0: no limit */
         int64_t max_header_bytes, max_headers, max_target_bytes;
         int64_t max_connections, max_connections_per_address, max_requests_per_connection; /* 0: no limit, but the first */

@@ -55,7 +55,7 @@ struct header *head_find(const struct head *h, enum header_id id, size_t *count)
 
 /* Framing, version, Host: fills body, length, keep_alive, expect_continue. FORWARDED when good. */
 enum reason head_check_request(struct head *h);
-/* to_head: the answer to a HEAD. UPSTREAM_MALFORMED when not good. */
+/* to_head: the answer to a HEAD. UPSTREAM_MALFORMED when not good. Whether a 101 was asked for is the caller's to say. */
 enum reason head_check_response(struct head *h, bool to_head);
 
 /* Marks hop-by-hop headers and those that Connection names as dropped (RFC 9110 7.6.1). HEADER_INVALID when

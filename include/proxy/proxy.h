@@ -45,7 +45,7 @@ struct proxy {
     struct listener *listeners[2];
     struct list conns;
     size_t conns_n;
-    struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout;
+    struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout, websocket_timeout;
     bool draining;
     void (*on_drained)(struct proxy *p); /* the last connection is closed while draining; may be NULL */
 };

@@ -15,6 +15,8 @@ void relay_start(struct request *r, struct slice head);
 void relay_body(struct request *r, struct slice data);
 /* After the bytes of one read were parsed: writes them; ends the body when the parser is complete. */
 void relay_flush(struct request *r);
+/* A switched connection: what is pending of the client's goes out. */
+void relay_tunnel(struct request *r);
 /* The client's queue is empty again. */
 void relay_client_drained(struct request *r);
 /* Forgets what was gathered for a write that will not be made. */

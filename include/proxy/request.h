@@ -72,6 +72,9 @@ struct request {
     bool keep_alive;          /* of the client's connection after this */
     bool up_paused;           /* the client does not take more at the moment */
     bool up_dirty;            /* bytes came behind the end of the answer */
+    bool websocket;           /* the client asked for one, and the route has them */
+    bool tunnel;              /* switched: bytes pass as they are */
+    enum reason ended_by;     /* of a tunnel */
     bool body_over;           /* a chunked body went over max_body_bytes */
 
     struct buf body;          /* of an endpoint of our own */

@@ -178,7 +178,7 @@ enum reason head_check_request(struct head *h)
 enum reason head_check_response(struct head *h, bool to_head)
 {
     if (h->version_major != 1 || h->version_minor > 1) return REASON_UPSTREAM_MALFORMED;
-    if (h->status < 100 || h->status == 101) return REASON_UPSTREAM_MALFORMED;
+    if (h->status < 100) return REASON_UPSTREAM_MALFORMED;
     h->body = BODY_UNTIL_CLOSE;
     bool bodiless = to_head || h->status < 200 || h->status == 204 || h->status == 304;
     size_t lengths, codings;

@@ -8,6 +8,7 @@
 #include "base/metric.h"
 #include "proxy/admission.h"
 #include "proxy/request.h"
+#include "proxy/websocket.h"
 
 #define LINGER_BYTES_MAX (1 << 20)
 #define UNSENT_MAX 65536 /* with more than that unread by the client its next request waits */
@@ -76,7 +77,7 @@ void conn_update_reading(struct conn *c)
         break;
     case CONN_REQUEST:
         /* With no body left the reading stays on, so that the client's going is noticed; what comes early waits. */
-        on = c->parser.complete ? c->pending.n == 0 : !c->request->body_held && !c->request->body_paused;
+        on = c->parser.complete && !c->request->tunnel ? c->pending.n == 0 : !c->request->body_held && !c->request->body_paused;
         break;
     case CONN_CLOSED:
         return;
@@ -210,7 +211,9 @@ static void on_conn_due(struct deadline *d)
         conn_await_reader(c);
         return;
     }
-    if (c->state == CONN_REQUEST)
+    if (c->state == CONN_REQUEST && c->request->tunnel)
+        websocket_end(c->request, REASON_FORWARDED);
+    else if (c->state == CONN_REQUEST)
         request_abort(c->request, c->request->answer_started ? REASON_CLIENT_GONE : REASON_BODY_TIMEOUT);
     else if (c->state == CONN_READY && c->pending.n)
         request_refuse(c, REASON_HEADER_TIMEOUT);

@@ -6,6 +6,7 @@
 #include "http/writer.h"
 #include "proxy/peer.h"
 #include "proxy/relay.h"
+#include "proxy/websocket.h"
 
 static void on_upstream(struct upstream_call *c);
 
@@ -37,6 +38,7 @@ static struct slice make_head(struct request *r)
     if (host) host->drop = true;
     writer_headers(&out, r->head);
     if (r->head->body == BODY_CHUNKED) buf_add_lit(&out, "Transfer-Encoding: chunked\r\n");
+    if (r->websocket) websocket_headers(&out);
     peer_headers(r, &out);
     if (r->decision && r->decision->allow && conf->grant.header.n)
         writer_header(&out, conf->grant.header, r->decision->rendered);
@@ -81,7 +83,7 @@ enum step_result step_forward(struct request *r)
         return STEP_WAIT;
     }
     if (r->up_done) {
-        r->reason = REASON_FORWARDED;
+        r->reason = r->tunnel ? r->ended_by : REASON_FORWARDED;
         r->ended = r->step;
         r->step = STEP_FINISH;
         return STEP_NEXT;

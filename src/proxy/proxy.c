@@ -47,6 +47,7 @@ void proxy_init(struct proxy *p)
     deadline_list_init(&p->header_timeout, p->loop, conf->listen.header_timeout_ms);
     deadline_list_init(&p->idle_timeout, p->loop, conf->listen.idle_timeout_ms);
     deadline_list_init(&p->body_timeout, p->loop, conf->listen.body_idle_timeout_ms);
+    deadline_list_init(&p->websocket_timeout, p->loop, conf->listen.websocket_idle_timeout_ms);
     deadline_list_init(&p->linger_timeout, p->loop, LINGER_MS);
     p->ready = ready_create(p);
 }

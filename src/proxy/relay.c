@@ -7,6 +7,7 @@
 #include "http/writer.h"
 #include "proxy/cors.h"
 #include "proxy/peer.h"
+#include "proxy/websocket.h"
 
 #define ANSWER_HEAD_MAX 65536
 #define ANSWER_HEADERS_MAX 200
@@ -75,6 +76,7 @@ void relay_discard(void)
 /* The upstream's time runs while it owes something: not while the client takes its time over the body. */
 static void watch_silence(struct request *r)
 {
+    if (r->tunnel) return; /* idle times of its own */
     if (r->conn->parser.complete || r->answer_started || stream_queued(&r->up->stream))
         deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
     else
@@ -114,6 +116,18 @@ void relay_flush(struct request *r)
         r->body_paused = true;
         deadline_stop(&r->conn->deadline);
     }
+}
+
+void relay_tunnel(struct request *r)
+{
+    struct stream *s = &r->up->stream;
+    struct slice data = r->conn->pending;
+    if (r->body_paused || data.n == 0) return;
+    r->bytes_in += data.n;
+    websocket_touched(r);
+    stream_send(s, &data, 1);
+    conn_consume(r->conn, data.n);
+    r->body_paused = stream_queued(s) > RELAY_HIGH_BYTES;
 }
 
 static void on_up_drain(void *owner)
@@ -180,12 +194,15 @@ static void send_head(struct request *r, struct head *answer)
     r->up_chunk = has_body && r->head->version_minor == 1;
     if (has_body && !r->up_chunk) r->keep_alive = false;
     if (!r->conn->parser.complete || r->proxy->draining || r->conn->half_closed) r->keep_alive = false;
+    bool switching = answer->status == 101;
     writer_status(&out, answer->status, answer->phrase);
     writer_headers(&out, answer);
     if (r->up_chunk) buf_add_lit(&out, "Transfer-Encoding: chunked\r\n");
     writer_header(&out, SLICE("X-Request-Id"), r->id);
     cors_headers(r, &out, false);
-    if (!r->keep_alive)
+    if (switching)
+        websocket_headers(&out);
+    else if (!r->keep_alive)
         buf_add_lit(&out, "Connection: close\r\n");
     else if (r->head->version_minor == 0)
         buf_add_lit(&out, "Connection: keep-alive\r\n");
@@ -224,7 +241,15 @@ static bool take_head(struct request *r, struct slice *rest, enum reason *reason
         *reason = REASON_UPSTREAM_MALFORMED;
         return false;
     }
-    if (r->up_parser.head.status < 200) {
+    int status = r->up_parser.head.status;
+    if (status == 101) {
+        if (!r->websocket || !websocket_is_accepted(&r->up_parser.head)) {
+            *reason = REASON_UPSTREAM_MALFORMED;
+            return false;
+        }
+        send_head(r, &r->up_parser.head);
+        websocket_begin(r);
+    } else if (status < 200) {
         send_interim(r, &r->up_parser.head);
         parser_init(&r->up_parser, PARSER_RESPONSE, on_answer_body);
     } else {
@@ -251,9 +276,18 @@ static void deliver(struct request *r)
     if (stream_queued(client) > RELAY_HIGH_BYTES && !r->up_paused) {
         r->up_paused = true;
         stream_read(&r->up->stream, false);
-        deadline_stop(&r->up_deadline);
+        if (!r->tunnel) deadline_stop(&r->up_deadline);
         conn_await_reader(r->conn);
     }
+}
+
+/* What came behind the 101, and all that follows. */
+static void batch_tunnel(struct request *r, struct slice *data)
+{
+    batch_add(&r->conn->stream, *data);
+    r->bytes_out += data->n;
+    *data = slice_make(NULL, 0);
+    websocket_touched(r);
 }
 
 static void on_up_data(void *owner, struct slice data)
@@ -264,6 +298,10 @@ static void on_up_data(void *owner, struct slice data)
     watch_silence(r);
     enum reason reason = REASON_FORWARDED;
     while (data.n && !r->up_done) {
+        if (r->tunnel) {
+            batch_tunnel(r, &data);
+            break;
+        }
         if (!r->up_parser.head_done) {
             if (!take_head(r, &data, &reason)) break;
         } else {
@@ -275,7 +313,7 @@ static void on_up_data(void *owner, struct slice data)
             data.p += used;
             data.n -= (size_t)used;
         }
-        if (r->up_parser.complete) end_answer(r);
+        if (r->up_parser.complete && !r->tunnel) end_answer(r);
     }
     if (reason != REASON_FORWARDED) {
         fail(r, reason, "the answer is not valid HTTP/1.1");
@@ -289,6 +327,10 @@ static void on_up_end(void *owner, int error)
 {
     struct request *r = owner;
     r->up_dirty = true;
+    if (r->tunnel) {
+        websocket_end(r, REASON_FORWARDED);
+        return;
+    }
     if (error == 0 && parser_end(&r->up_parser)) {
         end_answer(r);
         deliver(r);
@@ -301,8 +343,11 @@ void relay_client_drained(struct request *r)
 {
     if (!r->up_paused) return;
     r->up_paused = false;
-    if (r->conn->parser.complete) deadline_stop(&r->conn->deadline);
-    deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+    if (r->tunnel)
+        websocket_touched(r);
+    else if (r->conn->parser.complete)
+        deadline_stop(&r->conn->deadline);
+    watch_silence(r);
     stream_read(&r->up->stream, true);
 }
 

@@ -8,6 +8,7 @@
 #include "proxy/own.h"
 #include "proxy/peer.h"
 #include "proxy/relay.h"
+#include "proxy/websocket.h"
 
 struct step_row {
     const char *name;
@@ -117,6 +118,7 @@ enum step_result step_admit(struct request *r)
     if (conf->listen.max_body_bytes && r->head->body == BODY_LENGTH &&
         r->head->length > (uint64_t)conf->listen.max_body_bytes)
         return request_fail(r, REASON_BODY_TOO_LARGE, NULL);
+    r->websocket = websocket_is_asked(r->head);
     head_drop_named(r->head, r->proxy->stripped);
     enum reason reason = head_drop_hop(r->head);
     if (reason != REASON_FORWARDED) return request_fail(r, reason, "Connection names a header it may not");
@@ -138,6 +140,7 @@ static enum reason take_body(struct request *r)
 void request_on_input(struct request *r)
 {
     struct conn *c = r->conn;
+    if (r->tunnel) relay_tunnel(r);
     if (r->body_held || r->body_paused || c->parser.complete) return;
     if (r->step != STEP_FORWARD && r->step != STEP_COLLECT) return;
     enum reason reason = take_body(r);
@@ -169,7 +172,9 @@ void request_on_client_end(struct request *r, int error)
 {
     bool body_open = !r->conn->parser.complete;
     r->keep_alive = false;
-    if (error || body_open) request_abort(r, REASON_CLIENT_GONE);
+    if (r->tunnel)
+        websocket_end(r, REASON_FORWARDED);
+    else if (error || body_open) request_abort(r, REASON_CLIENT_GONE);
 }
 
 void request_on_client_drain(struct request *r)

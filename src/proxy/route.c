@@ -151,6 +151,7 @@ static enum step_result take_route(struct request *r)
     enum reason reason = check_path_policy(r->route, &r->target);
     if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
     r->sent_path = sent_path(r);
+    r->websocket &= r->route->websocket != WEBSOCKET_OFF;
     r->resource = resource_of(r->route, &r->target);
     r->action = action_of(r->head->method);
     if (r->route->access == ACCESS_PUBLIC) {
