@@ -254,7 +254,8 @@ static void test_grant(void **state)
          "{\"policy\":{\"allow\":true,\"decision_id\":\"d\",\"bypassed\":true},\"user\":" NOBODY ",\"constraints\":" PLAIN
          ",\"context\":{},\"timestamp\":\"T\"}"},
         {"{\"user\":{\"id\":\"u\",\"offices\":[\"SPK\",\"SWT\"]},\"decision\":null,\"request\":{},\"timestamp\":\"T\"}",
-         "{\"policy\":null,\"user\":{\"id\":\"u\",\"roles\":[],\"offices\":[\"SPK\",\"SWT\"],\"primary_office\":\"SPK\"},"
+         "{\"policy\":null,\"user\":{\"id\":\"u\",\"username\":\"u\",\"roles\":[],\"offices\":[\"SPK\",\"SWT\"],"
+         "\"primary_office\":\"SPK\"},"
          "\"constraints\":{\"allowed_offices\":[\"SPK\",\"SWT\"],\"embargo_rules\":{},\"embargo_exempt\":false,"
          "\"ts_group_embargo\":null,\"time_window\":null,\"data_classification\":[\"public\"]},\"context\":{},"
          "\"timestamp\":\"T\"}"},
