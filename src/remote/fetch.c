@@ -104,7 +104,7 @@ static void judge(const struct fetch_call *c, CURLcode code, struct fetch_answer
     a->error = curl_easy_strerror(code);
     switch ((int)code) {
     case CURLE_OK:
-        /* curl takes a connection that ends within the head, or after a 1xx, for a whole answer. */
+        /* curl takes a connection that ends within the head for a whole answer; and a 1xx is the end of none. */
         curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
         a->status = (int)status;
         a->outcome = c->head_ended && status >= 200 ? FETCH_ANSWERED : FETCH_BROKEN;

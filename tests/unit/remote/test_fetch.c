@@ -381,11 +381,14 @@ static void our_own_shortage_is_not_unreachable(void **state)
     while (n < 1100 && (fds[n] = open("/dev/null", O_RDONLY)) >= 0)
         n++;
     int by_address = get(&b, b.url)->outcome;
+    char why[200];
+    snprintf(why, sizeof why, "%s", get(&b, b.url)->error);
     int by_name = get(&b, "http://nonexistent.invalid/")->outcome;
     while (n)
         close(fds[--n]);
     setrlimit(RLIMIT_NOFILE, &was);
     assert_int_equal(by_address, FETCH_BROKEN);
+    assert_string_equal(why, "no descriptor left for a connection");
     assert_int_equal(by_name, FETCH_BROKEN);
     assert_int_equal(get(&b, b.url)->outcome, FETCH_ANSWERED);
     close_bench(&b);

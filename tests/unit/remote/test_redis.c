@@ -4,10 +4,24 @@
 
 #include "harness.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
+
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "remote/redis_url.h"
+
+typedef int getaddrinfo_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+/* The resolver of this program, also libuv's: two.test has two addresses, and only the second has a listener. */
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    getaddrinfo_fn *real = (getaddrinfo_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!host || strcmp(host, "two.test") != 0) return real(host, port, hints, out);
+    int error = real("127.0.0.2", port, hints, out);
+    return error ? error : real("127.0.0.1", port, hints, &(*out)->ai_next);
+}
 
 struct got {
     int calls;
@@ -332,6 +346,59 @@ static void a_late_answer_is_not_taken_for_the_next(void **state)
     close_bench(&b);
 }
 
+static void on_one_late(struct peer *p)
+{
+    struct plan *plan = p->script->arg;
+    if (plan->pings == 0) {
+        on_plan(p);
+        return;
+    }
+    if (p->answered++) peer_send(p, "$-1\r\n", 5);
+    peer_take(p, p->in.n);
+}
+
+/* A server that answers each call too late is no good server. */
+static void late_answers_are_no_success(void **state)
+{
+    struct bench b;
+    struct plan plan = {0};
+    struct redis_state s;
+    (void)state;
+    double misses = metric_value(METRIC_CACHE_MISSES, (struct slice[]){SLICE("redis")});
+    open_bench(&b, "", "", 50, on_one_late, &plan);
+    harness_until(&b.h, connected(b.redis));
+    for (int i = 0; i < 5; i++) {
+        struct got g = {0};
+        redis_get(b.redis, SLICE("k"), on_value, &g);
+        harness_until(&b.h, g.calls);
+        assert_int_equal(g.outcome, REDIS_UNAVAILABLE);
+    }
+    redis_state(b.redis, &s);
+    assert_string_equal(s.breaker, "open");
+    assert_true(s.connected);
+    assert_true(metric_value(METRIC_CACHE_MISSES, (struct slice[]){SLICE("redis")}) == misses);
+    close_bench(&b);
+}
+
+static void the_second_address_is_tried(void **state)
+{
+    struct harness h;
+    struct script s = {0};
+    struct plan plan = {0};
+    char url[60];
+    (void)state;
+    harness_open(&h);
+    script_listen(&s, &h, NULL, on_plan);
+    s.arg = &plan;
+    snprintf(url, sizeof url, "redis://two.test:%d", s.port);
+    struct redis *r = open_redis(&h, url, 1000);
+    harness_until(&h, connected(r));
+    assert_true(metric_value(METRIC_DEPENDENCY_FAILURES, (struct slice[]){SLICE("redis"), SLICE("unreachable")}) == 0);
+    destroy_redis(&h, r);
+    script_close(&s);
+    harness_close(&h);
+}
+
 /* --- callbacks that do things ----------------------------------------------------------------------------------- */
 
 struct actor {
@@ -546,12 +613,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls),
+        cmocka_unit_test(the_second_address_is_tried),
         cmocka_unit_test(the_handshake_comes_first),
         cmocka_unit_test(a_bad_greeting_never_counts_as_connected),
         cmocka_unit_test(every_prefix_tells_each_call_once),
         cmocka_unit_test(an_answer_nobody_asked_for_ends_the_link),
         cmocka_unit_test(an_answer_without_end_is_cut_off),
         cmocka_unit_test(silence_opens_the_breaker),
+        cmocka_unit_test(late_answers_are_no_success),
         cmocka_unit_test(a_late_answer_is_not_taken_for_the_next),
         cmocka_unit_test(callbacks_may_cancel_ask_and_destroy),
         cmocka_unit_test(destroy_at_any_moment),
