@@ -1,4 +1,5 @@
-/* authz/answer: a strict reading of the policy engine's answer. Only `true`, or an object whose allow is true, allows. */
+/* authz/answer: a strict reading of the policy engine's answer. Only `true`, or an object whose allow is true,
+   allows. */
 #ifndef AUTHZ_ANSWER_H
 #define AUTHZ_ANSWER_H
 
@@ -10,15 +11,15 @@
 #include "remote/fetch.h"
 
 struct answer {
-    enum reason reason;  /* FORWARDED: the policy spoke, see allow; else what was wrong with the answer */
-    const char *detail;  /* fixed text, when something was wrong */
-    const char *kind;    /* of the failure, for the metric: unreachable, timeout, garbage, status; NULL none */
+    enum reason reason; /* FORWARDED: the policy spoke, see allow; else what was wrong with the answer */
+    const char *detail; /* fixed text, when something was wrong */
+    const char *kind;   /* of the failure, for the metric: unreachable, timeout, garbage, status; NULL none */
     bool allow;
     bool has_ttl;
-    int64_t ttl_ms;      /* when has_ttl */
-    uint64_t revision;   /* of the bundles, 0 none */
-    struct buf message;  /* reason, decoded, heap */
-    struct buf members;  /* JSON members ,"reason":…,"filters":{…} … as the policy gave them, ASCII, heap */
+    int64_t ttl_ms;     /* when has_ttl */
+    uint64_t revision;  /* of the bundles, 0 none */
+    struct buf message; /* reason, decoded, heap */
+    struct buf members; /* JSON members ,"reason":…,"filters":{…} … as the policy gave them, ASCII, heap */
 };
 
 void answer_read(const struct fetch_answer *a, struct answer *out);

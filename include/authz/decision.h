@@ -17,22 +17,22 @@
 #include "remote/fetch.h"
 
 enum decision_use {
-    DECISION_GRANT,      /* judged; an allow renders the grant */
-    DECISION_USER_ONLY,  /* an authenticated route: nothing is asked, the grant has policy null */
-    DECISION_AUTHORIZE,  /* judged; the authorize shape renders the answer, allow or deny */
+    DECISION_GRANT,     /* judged; an allow renders the grant */
+    DECISION_USER_ONLY, /* an authenticated route: nothing is asked, the grant has policy null */
+    DECISION_AUTHORIZE, /* judged; the authorize shape renders the answer, allow or deny */
 };
 
 struct decisions_config {
-    struct slice url;             /* http, https, unix; provenance=true is added */
-    struct slice authorization;   /* "Bearer …" for the engine, or empty; secret */
+    struct slice url;           /* http, https, unix; provenance=true is added */
+    struct slice authorization; /* "Bearer …" for the engine, or empty; secret */
     int64_t timeout_ms;
     unsigned max_inflight;
-    bool on_error_allow;          /* only when the engine cannot be reached at all */
+    bool on_error_allow; /* only when the engine cannot be reached at all */
     size_t max_response_bytes;
-    int64_t ttl_s, deny_ttl_s;    /* of a bare boolean, or an answer without ttl */
+    int64_t ttl_s, deny_ttl_s; /* of a bare boolean, or an answer without ttl */
     int64_t revision_grace_s;
     size_t max_entries, max_bytes;
-    double jitter;                /* 0 to 1: a lifetime is shortened by up to that part */
+    double jitter; /* 0 to 1: a lifetime is shortened by up to that part */
     unsigned what_if_max_inflight;
     struct grant *grant;
     struct shape *authorize_shape; /* NULL: the general form */
@@ -46,35 +46,35 @@ struct named { /* decoded name and value */
 struct decision_question {
     enum decision_use use;
     const struct user *user;
-    const struct token *token;     /* NULL: anonymous */
-    struct slice user_json;        /* user->json, or a what-if user */
+    const struct token *token; /* NULL: anonymous */
+    struct slice user_json;    /* user->json, or a what-if user */
     struct slice resource, action;
     struct slice method;
-    struct slice path;             /* the judged path */
-    struct slice query;            /* as it came, without '?'; empty: none */
-    const struct named *params;    /* decoded, in order */
+    struct slice path;          /* the judged path */
+    struct slice query;         /* as it came, without '?'; empty: none */
+    const struct named *params; /* decoded, in order */
     size_t params_n;
-    const struct slice *segments;  /* decoded */
+    const struct slice *segments; /* decoded */
     size_t segments_n;
-    const struct named *lifted;    /* policy.query values found: context.<name> */
+    const struct named *lifted; /* policy.query values found: context.<name> */
     size_t lifted_n;
-    struct slice context_extra;    /* more members of context as JSON text without braces (/authorize), or empty */
+    struct slice context_extra; /* more members of context as JSON text without braces (/authorize), or empty */
     struct slice host;
     struct slice request_id;
-    struct slice source_ip;        /* empty: not given to the policy */
-    int64_t route_ttl_ms;          /* 0: the answer's or the default */
-    bool uncached;                 /* what-if: neither reads nor writes the cache, own cap, on_error never allows */
+    struct slice source_ip; /* empty: not given to the policy */
+    int64_t route_ttl_ms;   /* 0: the answer's or the default */
+    bool uncached;          /* what-if: neither reads nor writes the cache, own cap, on_error never allows */
 };
 
 struct decision {
     struct cache_entry entry;
     bool allow;
-    bool bypassed;          /* let through by on_error */
-    struct slice id;        /* decision_id, made here, in the grant too */
-    struct slice message;   /* the policy's own reason, or empty */
-    struct slice rendered;  /* the grant's header value (allow), or the /authorize answer; NUL behind it */
-    int64_t decided_ms;     /* monotonic */
-    uint64_t revision;      /* hash of the bundle revision, 0 none */
+    bool bypassed;         /* let through by on_error */
+    struct slice id;       /* decision_id, made here, in the grant too */
+    struct slice message;  /* the policy's own reason, or empty */
+    struct slice rendered; /* the grant's header value (allow), or the /authorize answer; NUL behind it */
+    int64_t decided_ms;    /* monotonic */
+    uint64_t revision;     /* hash of the bundle revision, 0 none */
 };
 
 struct decision_call {

@@ -14,9 +14,9 @@ enum grant_format { GRANT_JSON, GRANT_BASE64URL, GRANT_JWS };
 
 struct grant_config {
     enum grant_format format;
-    struct shape *shape;     /* NULL: the general form {user, policy, constraints, context, timestamp} */
-    struct slice key_pem;    /* JWS: private key, RSA (RS256) or EC P-256 (ES256) */
-    struct slice issuer;     /* JWS: `iss` */
+    struct shape *shape;  /* NULL: the general form {user, policy, constraints, context, timestamp} */
+    struct slice key_pem; /* JWS: private key, RSA (RS256) or EC P-256 (ES256) */
+    struct slice issuer;  /* JWS: `iss` */
     size_t max_bytes;
 };
 
@@ -26,8 +26,10 @@ struct grant *grant_create(const struct grant_config *c, char **error);
 void grant_destroy(struct grant *g);
 
 /* input: JSON text {"user":…,"decision":…|null,"request":…,"timestamp":…}. Appends the header value to out.
-   exp_s: Unix, for JWS. REASON_FORWARDED when made; else GRANT_TOO_LARGE or GRANT_FAILED (*detail: heap text or NULL). */
-enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out, char **detail);
+   exp_s: Unix, for JWS. REASON_FORWARDED when made; else GRANT_TOO_LARGE or GRANT_FAILED (*detail: heap text or NULL).
+ */
+enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
+                       char **detail);
 
 /* {"keys":[…]} of the signing key; "{"keys":[]}" when the format is not JWS. */
 struct slice grant_jwks(const struct grant *g);

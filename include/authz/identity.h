@@ -16,18 +16,18 @@
 #include "remote/redis.h"
 
 struct identity_config {
-    struct slice url;            /* profile endpoint, asked with the caller's own credential; empty: the claims are the context */
-    struct slice service_url;    /* optional, `{name}` is replaced (percent-encoded): verified names, asked with … */
+    struct slice url; /* profile endpoint, asked with the caller's own credential; empty: the claims are the context */
+    struct slice service_url; /* optional, `{name}` is replaced (percent-encoded): verified names, asked with … */
     struct slice service_authorization; /* … this Authorization value; secret */
-    struct shape *shape;         /* profile (or claims) -> context; NULL: the document as it is */
-    bool judge_anonymous;        /* tokens.anonymous: judge: a 404 of the API gives the anonymous context */
-    struct slice key_prefix;     /* of Redis keys */
-    int64_t ttl_s;               /* in Redis */
+    struct shape *shape;                /* profile (or claims) -> context; NULL: the document as it is */
+    bool judge_anonymous;               /* tokens.anonymous: judge: a 404 of the API gives the anonymous context */
+    struct slice key_prefix;            /* of Redis keys */
+    int64_t ttl_s;                      /* in Redis */
     int64_t memory_ttl_s;
     size_t memory_entries;
     int64_t timeout_ms;
     unsigned max_inflight;
-    size_t max_bytes;            /* of a profile */
+    size_t max_bytes; /* of a profile */
 };
 
 struct user {
@@ -36,7 +36,7 @@ struct user {
     struct slice json;        /* the context, ASCII JSON object text, NUL behind it */
     struct slice id;          /* its "id" as text, for the log */
     bool anonymous;
-    int64_t read_ms;          /* monotonic: when it was read from the API, as far as known */
+    int64_t read_ms; /* monotonic: when it was read from the API, as far as known */
 };
 
 enum found_in { FOUND_NONE, FOUND_MEMORY, FOUND_REDIS, FOUND_REMOTE, FOUND_TOKEN };
@@ -46,9 +46,9 @@ struct identities;
 
 struct identity_call {
     void (*on_done)(struct identity_call *c);
-    struct user *user;   /* success; the caller releases it (user_release). NULL: refused for `reason` */
+    struct user *user; /* success; the caller releases it (user_release). NULL: refused for `reason` */
     enum reason reason;
-    const char *detail;  /* fixed text for the log */
+    const char *detail; /* fixed text for the log */
     enum found_in source;
     /* private */
     struct flight_waiter waiter;

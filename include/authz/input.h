@@ -8,9 +8,9 @@
 #include "base/buf.h"
 
 struct input {
-    struct buf stable;      /* {"input":{…}} without the volatile members */
-    size_t timestamp_at;    /* where ,"timestamp":"…" belongs */
-    size_t id_at;           /* where ,"id":"…" belongs; behind timestamp_at */
+    struct buf stable;   /* {"input":{…}} without the volatile members */
+    size_t timestamp_at; /* where ,"timestamp":"…" belongs */
+    size_t id_at;        /* where ,"id":"…" belongs; behind timestamp_at */
 };
 
 void input_write(const struct decision_question *q, struct arena *a, struct input *in);

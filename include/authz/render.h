@@ -16,9 +16,9 @@ struct verdict { /* what is known of a decision before it is rendered */
     struct slice message; /* the policy's own reason */
     struct slice members; /* ,"reason":… as answer.members */
     uint64_t revision;
-    int64_t now_ms;       /* monotonic */
+    int64_t now_ms; /* monotonic */
     int64_t wall_ms;
-    int64_t end_ms;       /* monotonic: how long it may be kept; not after now: not at all */
+    int64_t end_ms; /* monotonic: how long it may be kept; not after now: not at all */
 };
 
 /* The part of a shape's input that is the question's: {"user":…,"request":{…}. Nothing volatile in it. */

@@ -1,5 +1,5 @@
-/* authz/revision: which revisions of the policy bundles have been seen lately. While engines are updated one by one, old
-   and new answer in turn; a revision is gone when it has not been seen for the grace time since a newer one was. */
+/* authz/revision: which revisions of the policy bundles have been seen lately. While engines are updated one by one,
+   old and new answer in turn; a revision is gone when it has not been seen for the grace time since a newer one was. */
 #ifndef AUTHZ_REVISION_H
 #define AUTHZ_REVISION_H
 

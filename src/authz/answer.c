@@ -1,5 +1,5 @@
-/* authz/answer: called by decision with every answer of the engine. Refuses every doubt: what is not said exactly as the
-   contract has it is no decision, and the request is refused for a reason of its own. */
+/* authz/answer: called by decision with every answer of the engine. Refuses every doubt: what is not said exactly as
+   the contract has it is no decision, and the request is refused for a reason of its own. */
 #include "authz/answer.h"
 
 #include <jansson.h>
@@ -63,7 +63,8 @@ static uint64_t revision_of(const json_t *provenance)
     if (json_is_string(single) && json_string_length(single)) {
         sum ^= cache_tag(NULL, 0, json_string_value(single), json_string_length(single));
     }
-    json_object_foreach(json_object_get(provenance, "bundles"), name, bundle) {
+    json_object_foreach(json_object_get(provenance, "bundles"), name, bundle)
+    {
         const json_t *revision = json_object_get(bundle, "revision");
         if (!json_is_string(revision) || json_string_length(revision) == 0) continue;
         sum ^= cache_tag(name, strlen(name), json_string_value(revision), json_string_length(revision));
@@ -120,11 +121,16 @@ static const char *read_object(const json_t *result, struct answer *out)
 static void read_result(const json_t *result, struct answer *out)
 {
     const char *fault = NULL;
-    if (json_is_boolean(result)) out->allow = json_is_true(result);
-    else if (json_is_object(result)) fault = read_object(result, out);
-    else fault = "the result is neither true or false nor an object";
-    if (fault) refuse(out, REASON_POLICY_MALFORMED, NULL, fault);
-    else out->reason = REASON_FORWARDED;
+    if (json_is_boolean(result))
+        out->allow = json_is_true(result);
+    else if (json_is_object(result))
+        fault = read_object(result, out);
+    else
+        fault = "the result is neither true or false nor an object";
+    if (fault)
+        refuse(out, REASON_POLICY_MALFORMED, NULL, fault);
+    else
+        out->reason = REASON_FORWARDED;
 }
 
 void answer_parse(struct slice body, struct answer *out)
@@ -139,8 +145,10 @@ void answer_parse(struct slice body, struct answer *out)
         return;
     }
     out->revision = revision_of(json_object_get(document, "provenance"));
-    if (result) read_result(result, out);
-    else refuse(out, REASON_POLICY_UNDEFINED, NULL, "the answer has no result: the policy path is not defined");
+    if (result)
+        read_result(result, out);
+    else
+        refuse(out, REASON_POLICY_UNDEFINED, NULL, "the answer has no result: the policy path is not defined");
     json_decref(document);
 }
 

@@ -20,8 +20,10 @@ static int on_bytes(const char *p, size_t n, void *arg)
 {
     struct buf *out = arg;
     for (size_t i = 0; i < n; i++) {
-        if (p[i] == 0x7f) buf_add_lit(out, "\\u007f");
-        else buf_add_char(out, p[i]);
+        if (p[i] == 0x7f)
+            buf_add_lit(out, "\\u007f");
+        else
+            buf_add_char(out, p[i]);
     }
     return 0;
 }

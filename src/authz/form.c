@@ -27,7 +27,8 @@ static void copy_rest(json_t *to, json_t *input)
 {
     static const char *const names[] = {"constraints", "context", "filters", "headers"};
     json_t *decision = json_object_get(input, "decision");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) copy(to, names[i], decision, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        copy(to, names[i], decision, names[i]);
     copy(to, "timestamp", input, "timestamp");
 }
 

@@ -103,7 +103,8 @@ static bool encode(struct grant *g, struct buf *json, int64_t now_s, int64_t exp
     return true;
 }
 
-enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out, char **detail)
+enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
+                       char **detail)
 {
     struct buf json, value;
     enum reason reason = REASON_GRANT_FAILED;

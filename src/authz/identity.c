@@ -199,7 +199,8 @@ static bool ask_api(struct lookup *l, struct outcome *refusal)
     if (d->calls_out >= d->config.max_inflight) {
         struct slice labels[] = {SLICE("context"), SLICE("overloaded")};
         metric_add(METRIC_DEPENDENCY_FAILURES, labels, 1);
-        *refusal = (struct outcome){.reason = REASON_CONTEXT_OVERLOADED, .detail = "context.max_inflight calls are out"};
+        *refusal =
+            (struct outcome){.reason = REASON_CONTEXT_OVERLOADED, .detail = "context.max_inflight calls are out"};
         return false;
     }
     l->service = profile_by_service(&d->config, l->verified);
@@ -229,8 +230,10 @@ static bool begin(struct lookup *l, struct outcome *refusal)
 {
     struct identities *d = l->owner;
     if (!d->redis || !l->verified) return ask_api(l, refusal);
-    if (generation_known(&d->generation)) ask_redis(l);
-    else l->redis_call = generation_ask(&d->generation, on_generation, l);
+    if (generation_known(&d->generation))
+        ask_redis(l);
+    else
+        l->redis_call = generation_ask(&d->generation, on_generation, l);
     return true;
 }
 
@@ -239,8 +242,10 @@ static void on_generation(enum redis_outcome o, struct slice value, void *arg)
     struct lookup *l = arg;
     l->redis_call = NULL;
     /* after a flush, of whomever, the answer may be the number from before it */
-    if (l->epoch == l->owner->epoch && generation_take(&l->owner->generation, o, value)) ask_redis(l);
-    else ask_api_or_land(l);
+    if (l->epoch == l->owner->epoch && generation_take(&l->owner->generation, o, value))
+        ask_redis(l);
+    else
+        ask_api_or_land(l);
 }
 
 static void on_stored(enum redis_outcome o, struct slice value, void *arg)
@@ -319,8 +324,10 @@ static enum op from_claims(struct identities *d, const struct token *t, const ui
         return done(c, (struct outcome){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"});
     }
     o.user = context_of(t->payload, d->config.shape, &o.detail);
-    if (o.user) keep(d, o.user, key, t->entry.tags, now, now, credential_end(d, t));
-    else o.reason = REASON_CONTEXT_MALFORMED;
+    if (o.user)
+        keep(d, o.user, key, t->entry.tags, now, now, credential_end(d, t));
+    else
+        o.reason = REASON_CONTEXT_MALFORMED;
     return done(c, o);
 }
 

@@ -48,7 +48,8 @@ static void add_params(struct json *j, const struct decision_question *q)
         }
         json_array_start(j);
         json_text(j, q->params[i].value);
-        for (; next < q->params_n; next = next_of_name(q, next)) json_text(j, q->params[next].value);
+        for (; next < q->params_n; next = next_of_name(q, next))
+            json_text(j, q->params[next].value);
         json_array_end(j);
     }
     json_object_end(j);
@@ -104,7 +105,8 @@ static void add_request(struct json *j, const struct decision_question *q, struc
     json_field_string(j, "path", q->path);
     json_key(j, SLICE("segments"));
     json_array_start(j);
-    for (size_t i = 0; i < q->segments_n; i++) json_text(j, q->segments[i]);
+    for (size_t i = 0; i < q->segments_n; i++)
+        json_text(j, q->segments[i]);
     json_array_end(j);
     json_field_raw(j, "query", params);
     json_field_string(j, "host", q->host);

@@ -1,5 +1,5 @@
-/* authz/profile: called by identity on a miss. The caller's credential goes to the API and nowhere else; the copy of the
-   header line is wiped. Refuses to give a name that was not verified to the service credential. */
+/* authz/profile: called by identity on a miss. The caller's credential goes to the API and nowhere else; the copy of
+   the header line is wiped. Refuses to give a name that was not verified to the service credential. */
 #include "authz/profile.h"
 
 #include <openssl/crypto.h>
@@ -21,8 +21,10 @@ static void add_encoded(struct buf *out, struct slice s)
         unsigned char c = (unsigned char)s.p[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
                      c == '.' || c == '_' || c == '~';
-        if (plain) buf_add_char(out, s.p[i]);
-        else buf_printf(out, "%%%02X", (unsigned)c);
+        if (plain)
+            buf_add_char(out, s.p[i]);
+        else
+            buf_printf(out, "%%%02X", (unsigned)c);
     }
 }
 
@@ -46,8 +48,10 @@ struct fetch_call *profile_ask(struct fetch *f, const struct identity_config *c,
     struct buf url, line;
     buf_init(&url, NULL);
     buf_init(&line, NULL);
-    if (service) add_url(&url, c->service_url, name);
-    else buf_add_slice(&url, c->url);
+    if (service)
+        add_url(&url, c->service_url, name);
+    else
+        buf_add_slice(&url, c->url);
     struct slice value = service ? c->service_authorization : authorization;
     buf_reserve(&line, 32 + value.n); /* so that it does not move and leave a copy behind */
     buf_add_lit(&line, "Authorization: ");
@@ -127,7 +131,8 @@ struct user *profile_read(const struct identity_config *c, bool service, const s
     }
     if (a->status != 200) {
         count_failure(SLICE("status"));
-        return refuse(reason, detail, REASON_CONTEXT_UNAVAILABLE, "the profile API answered with another status than 200");
+        return refuse(reason, detail, REASON_CONTEXT_UNAVAILABLE,
+                      "the profile API answered with another status than 200");
     }
     struct user *u = context_of(a->body, c->shape, detail);
     if (u) return u;

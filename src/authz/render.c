@@ -48,8 +48,8 @@ static enum reason render_authorize(const struct decisions_config *c, struct sli
     return made ? REASON_FORWARDED : REASON_GRANT_FAILED;
 }
 
-static enum reason render(const struct decisions_config *c, const struct verdict *v, struct slice front, struct buf *out,
-                          const char **detail)
+static enum reason render(const struct decisions_config *c, const struct verdict *v, struct slice front,
+                          struct buf *out, const char **detail)
 {
     char *error = NULL;
     struct buf input;
@@ -64,8 +64,10 @@ static enum reason render(const struct decisions_config *c, const struct verdict
         int64_t now_s = v->wall_ms / 1000;
         r = grant_make(c->grant, buf_slice(&input), now_s, now_s + kept_s + GRANT_GRACE_S, out, &error);
     }
-    if (r == REASON_GRANT_TOO_LARGE) *detail = "the grant is over grant.max_bytes";
-    else if (r != REASON_FORWARDED) *detail = "the grant's or answer's shape failed";
+    if (r == REASON_GRANT_TOO_LARGE)
+        *detail = "the grant is over grant.max_bytes";
+    else if (r != REASON_FORWARDED)
+        *detail = "the grant's or answer's shape failed";
     if (error) log_event(LOG_WARN, "grant_shape_failed", slice_str(error));
     free(error);
     buf_free(&input);

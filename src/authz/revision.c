@@ -34,7 +34,8 @@ static bool replaced(const struct revisions *r, size_t i, int64_t now_ms)
 static size_t place_of(const struct revisions *r, uint64_t id)
 {
     size_t i = 0;
-    while (i < r->n && r->seen[i].id != id) i++;
+    while (i < r->n && r->seen[i].id != id)
+        i++;
     return i;
 }
 

@@ -22,12 +22,11 @@ struct shape {
 
 /* Stands before the program on its first line, so that line numbers stay true. After it `import` and `include` are
    syntax errors, and these names mean this. */
-static const char prelude[] =
-    "{} as $ENV | " WITHOUT("env") WITHOUT("input") WITHOUT("inputs") WITHOUT("input_filename") WITHOUT("halt")
-    WITHOUT("halt_error") WITHOUT("modulemeta") WITHOUT("get_search_list") WITHOUT("now") WITHOUT("localtime")
-    "def halt_error(c): error(\"a shape has no halt_error\"); "
-    "def strflocaltime(f): error(\"a shape has no strflocaltime\"); "
-    "def debug: .; def debug(m): .; def stderr: .; ";
+static const char prelude[] = "{} as $ENV | " WITHOUT("env") WITHOUT("input") WITHOUT("inputs")
+    WITHOUT("input_filename") WITHOUT("halt") WITHOUT("halt_error") WITHOUT("modulemeta") WITHOUT("get_search_list")
+        WITHOUT("now") WITHOUT("localtime") "def halt_error(c): error(\"a shape has no halt_error\"); "
+                                            "def strflocaltime(f): error(\"a shape has no strflocaltime\"); "
+                                            "def debug: .; def debug(m): .; def stderr: .; ";
 
 static void on_complaint(void *arg, jv message)
 {
@@ -35,7 +34,8 @@ static void on_complaint(void *arg, jv message)
     jv text = jq_format_error(message);
     struct slice said = slice_str(jv_string_value(text));
     const char *own = strstr(said.p, prelude);
-    while (said.n && strchr(" \n", said.p[said.n - 1])) said.n--;
+    while (said.n && strchr(" \n", said.p[said.n - 1]))
+        said.n--;
     if (s->complaints.n) buf_add_lit(&s->complaints, "; ");
     if (own) {
         size_t before = (size_t)(own - said.p);
@@ -108,7 +108,8 @@ static char *without_values(const char *message)
     size_t first = strcspn(message, "(\"");
     size_t end = strlen(message);
     size_t last = end;
-    while (last > first && !strchr(")\"", message[last - 1])) last--;
+    while (last > first && !strchr(")\"", message[last - 1]))
+        last--;
     if (last == first) last = end; /* cut off by libjq: no closing sign */
     struct buf b;
     buf_init(&b, NULL);

@@ -19,7 +19,8 @@ static struct buf read_file(const char *name)
     FILE *f = fopen(path, "r");
     if (!f) fail_msg("%s is not there", path);
     buf_init(&b, NULL);
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;) buf_add(&b, chunk, n);
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+        buf_add(&b, chunk, n);
     fclose(f);
     return b;
 }
@@ -142,10 +143,11 @@ static void test_context_keeps_order(void **state)
     buf_add_char(&offices, '\0');
     buf_add_char(&roles, '\0');
     char expected[4096];
-    snprintf(expected, sizeof expected,
-             "{\"id\":\"u\",\"username\":\"u\",\"email\":\"e\",\"roles\":[%s],\"offices\":[%s],\"primary_office\":\"O0\","
-             "\"authenticated\":true}",
-             roles.p, offices.p);
+    snprintf(
+        expected, sizeof expected,
+        "{\"id\":\"u\",\"username\":\"u\",\"email\":\"e\",\"roles\":[%s],\"offices\":[%s],\"primary_office\":\"O0\","
+        "\"authenticated\":true}",
+        roles.p, offices.p);
     char *out = run(shapes.context, in.p);
     assert_string_equal(out, expected);
     free(out);
@@ -154,9 +156,9 @@ static void test_context_keeps_order(void **state)
     buf_free(&roles);
 }
 
-#define GROUPS(hours_a, hours_b) \
-    "\"ts_privileges\":[{\"ts_group_id\":\"a\",\"embargo_hours\":" hours_a "},{\"ts_group_id\":\"b\",\"embargo_hours\":" \
-    hours_b "}]"
+#define GROUPS(hours_a, hours_b)                                                                                       \
+    "\"ts_privileges\":[{\"ts_group_id\":\"a\",\"embargo_hours\":" hours_a                                             \
+    "},{\"ts_group_id\":\"b\",\"embargo_hours\":" hours_b "}]"
 #define ALL_CLASSES "[\"public\",\"internal\",\"restricted\",\"sensitive\"]"
 
 /* The table of constraints, one rule a row. */
@@ -204,7 +206,8 @@ static void test_constraints(void **state)
         {"\"roles\":[\"water_manager\"]", "", "\"data_classification\":" ALL_CLASSES},
         {"\"persona\":\"data_manager\"", "", "\"data_classification\":" ALL_CLASSES},
         {"\"persona\":\"water_manager\"", "", "\"data_classification\":[\"public\"]"},
-        {"\"roles\":[\"data_manager\"],\"authenticated\":true", "", "\"data_classification\":[\"public\",\"internal\"]"},
+        {"\"roles\":[\"data_manager\"],\"authenticated\":true", "",
+         "\"data_classification\":[\"public\",\"internal\"]"},
         {"\"authenticated\":true", "", "\"data_classification\":[\"public\",\"internal\"]"},
         {"\"authenticated\":false", "", "\"data_classification\":[\"public\"]"},
         {"\"authenticated\":\"true\"", "", "\"data_classification\":[\"public\"]"},
@@ -223,19 +226,19 @@ static void test_constraints(void **state)
     }
 }
 
-#define USER \
-    "{\"id\":\"u\",\"username\":\"n\",\"email\":\"e\",\"roles\":[\"r\"],\"offices\":[\"SWT\"],\"primary_office\":\"SWT\"," \
+#define USER                                                                                                           \
+    "{\"id\":\"u\",\"username\":\"n\",\"email\":\"e\",\"roles\":[\"r\"],\"offices\":[\"SWT\"],\"primary_office\":"     \
+    "\"SWT\","                                                                                                         \
     "\"authenticated\":true,\"persona\":\"p\",\"ts_privileges\":[{\"ts_group_id\":\"g\",\"embargo_hours\":1}]}"
-#define ANONYMOUS \
+#define ANONYMOUS                                                                                                      \
     "{\"id\":\"anonymous\",\"username\":\"anonymous\",\"roles\":[],\"offices\":[],\"authenticated\":false}"
-#define PLAIN \
-    "{\"allowed_offices\":[],\"embargo_rules\":{},\"embargo_exempt\":false,\"ts_group_embargo\":null," \
+#define PLAIN                                                                                                          \
+    "{\"allowed_offices\":[],\"embargo_rules\":{},\"embargo_exempt\":false,\"ts_group_embargo\":null,"                 \
     "\"time_window\":null,\"data_classification\":[\"public\"]}"
-#define OF_USER \
-    "{\"allowed_offices\":[\"SWT\"],\"embargo_rules\":{\"default\":1},\"embargo_exempt\":false," \
+#define OF_USER                                                                                                        \
+    "{\"allowed_offices\":[\"SWT\"],\"embargo_rules\":{\"default\":1},\"embargo_exempt\":false,"                       \
     "\"ts_group_embargo\":{\"g\":1},\"time_window\":null,\"data_classification\":[\"public\",\"internal\"]}"
-#define NOBODY \
-    "{\"id\":\"anonymous\",\"username\":\"anonymous\",\"roles\":[],\"offices\":[],\"primary_office\":\"HQ\"}"
+#define NOBODY "{\"id\":\"anonymous\",\"username\":\"anonymous\",\"roles\":[],\"offices\":[],\"primary_office\":\"HQ\"}"
 
 static void test_grant(void **state)
 {
@@ -243,7 +246,8 @@ static void test_grant(void **state)
     static const struct row rows[] = {
         {"{\"user\":" USER ",\"decision\":{\"allow\":true,\"id\":\"d1\",\"reason\":\"ok\",\"headers\":{\"h\":1}},"
          "\"request\":{},\"timestamp\":\"T\"}",
-         "{\"policy\":{\"allow\":true,\"decision_id\":\"d1\"},\"user\":{\"id\":\"u\",\"username\":\"n\",\"email\":\"e\","
+         "{\"policy\":{\"allow\":true,\"decision_id\":\"d1\"},\"user\":{\"id\":\"u\",\"username\":\"n\",\"email\":"
+         "\"e\","
          "\"roles\":[\"r\"],\"offices\":[\"SWT\"],\"primary_office\":\"SWT\",\"persona\":\"p\","
          "\"ts_privileges\":[{\"ts_group_id\":\"g\",\"embargo_hours\":1}]},\"constraints\":" OF_USER
          ",\"context\":{\"h\":1},\"timestamp\":\"T\"}"},
@@ -251,8 +255,8 @@ static void test_grant(void **state)
          "{\"policy\":null,\"user\":" NOBODY ",\"constraints\":" PLAIN ",\"context\":{},\"timestamp\":\"T\"}"},
         {"{\"user\":" ANONYMOUS ",\"decision\":{\"allow\":true,\"id\":\"d\",\"bypassed\":true},\"request\":{},"
          "\"timestamp\":\"T\"}",
-         "{\"policy\":{\"allow\":true,\"decision_id\":\"d\",\"bypassed\":true},\"user\":" NOBODY ",\"constraints\":" PLAIN
-         ",\"context\":{},\"timestamp\":\"T\"}"},
+         "{\"policy\":{\"allow\":true,\"decision_id\":\"d\",\"bypassed\":true},\"user\":" NOBODY
+         ",\"constraints\":" PLAIN ",\"context\":{},\"timestamp\":\"T\"}"},
         {"{\"user\":{\"id\":\"u\",\"offices\":[\"SPK\",\"SWT\"]},\"decision\":null,\"request\":{},\"timestamp\":\"T\"}",
          "{\"policy\":null,\"user\":{\"id\":\"u\",\"username\":\"u\",\"roles\":[],\"offices\":[\"SPK\",\"SWT\"],"
          "\"primary_office\":\"SPK\"},"
@@ -273,8 +277,8 @@ static void test_authorize(void **state)
          "\"username\":\"n\",\"email\":\"e\",\"roles\":[\"r\"],\"offices\":[\"SWT\"],\"primary_office\":\"SWT\","
          "\"persona\":\"p\"},\"constraints\":" OF_USER ",\"timestamp\":\"T\"}"},
         {"{\"user\":" ANONYMOUS ",\"decision\":{\"allow\":false,\"id\":\"d\"},\"request\":{},\"timestamp\":\"T\"}",
-         "{\"decision\":{\"allow\":false,\"decision_id\":\"d\",\"reason\":\"Access denied by policy.\"},\"user\":" NOBODY
-         ",\"constraints\":" PLAIN ",\"timestamp\":\"T\"}"},
+         "{\"decision\":{\"allow\":false,\"decision_id\":\"d\",\"reason\":\"Access denied by "
+         "policy.\"},\"user\":" NOBODY ",\"constraints\":" PLAIN ",\"timestamp\":\"T\"}"},
     };
     check_rows(shapes.authorize, rows, sizeof rows / sizeof rows[0]);
 }
@@ -325,12 +329,9 @@ static void test_common_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_context),
-        cmocka_unit_test(test_context_keeps_order),
-        cmocka_unit_test(test_constraints),
-        cmocka_unit_test(test_grant),
-        cmocka_unit_test(test_authorize),
-        cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_context),     cmocka_unit_test(test_context_keeps_order),
+        cmocka_unit_test(test_constraints), cmocka_unit_test(test_grant),
+        cmocka_unit_test(test_authorize),   cmocka_unit_test(test_claims),
         cmocka_unit_test(test_common_text),
     };
     return cmocka_run_group_tests(tests, load_all, free_all);

@@ -23,11 +23,12 @@
 
 #define NOW 1700000000
 #define EXP 1700000090
-#define INPUT \
-    "{\"user\":{\"id\":\"u\",\"n\":\"Zo\xc3\xab\"},\"decision\":{\"allow\":true,\"id\":\"d1\",\"reason\":\"why\"," \
+#define INPUT                                                                                                          \
+    "{\"user\":{\"id\":\"u\",\"n\":\"Zo\xc3\xab\"},\"decision\":{\"allow\":true,\"id\":\"d1\",\"reason\":\"why\","     \
     "\"constraints\":{\"b\":1,\"a\":2}},\"request\":{\"path\":\"/x\"},\"timestamp\":\"T\"}"
-#define GENERAL \
-    "{\"user\":{\"id\":\"u\",\"n\":\"Zo\\u00EB\"},\"policy\":{\"allow\":true,\"decision_id\":\"d1\",\"reason\":\"why\"}," \
+#define GENERAL                                                                                                        \
+    "{\"user\":{\"id\":\"u\",\"n\":\"Zo\\u00EB\"},\"policy\":{\"allow\":true,\"decision_id\":\"d1\",\"reason\":"       \
+    "\"why\"},"                                                                                                        \
     "\"constraints\":{\"b\":1,\"a\":2},\"timestamp\":\"T\"}"
 
 static struct grant *create(struct grant_config c)
@@ -65,15 +66,15 @@ static void test_general_forms(void **state)
         {form_grant, INPUT, GENERAL},
         {form_grant, "{\"user\":{},\"decision\":null,\"request\":{},\"timestamp\":\"T\"}",
          "{\"user\":{},\"policy\":null,\"timestamp\":\"T\"}"},
-        {form_grant,
-         "{\"user\":{},\"decision\":{\"allow\":true,\"id\":\"d\",\"bypassed\":true},\"timestamp\":\"T\"}",
+        {form_grant, "{\"user\":{},\"decision\":{\"allow\":true,\"id\":\"d\",\"bypassed\":true},\"timestamp\":\"T\"}",
          "{\"user\":{},\"policy\":{\"allow\":true,\"decision_id\":\"d\",\"bypassed\":true},\"timestamp\":\"T\"}"},
         {form_grant,
          "{\"user\":{},\"decision\":{\"allow\":true,\"id\":\"d\",\"context\":{\"c\":1},\"filters\":{\"f\":1}},"
          "\"timestamp\":\"T\"}",
          "{\"user\":{},\"policy\":{\"allow\":true,\"decision_id\":\"d\"},\"context\":{\"c\":1},\"filters\":{\"f\":1},"
          "\"timestamp\":\"T\"}"},
-        {form_authorize, "{\"user\":{},\"decision\":{\"allow\":false,\"id\":\"d\",\"reason\":\"r\"},\"timestamp\":\"T\"}",
+        {form_authorize,
+         "{\"user\":{},\"decision\":{\"allow\":false,\"id\":\"d\",\"reason\":\"r\"},\"timestamp\":\"T\"}",
          "{\"decision\":{\"allow\":false,\"decision_id\":\"d\",\"reason\":\"r\"},\"user\":{},\"timestamp\":\"T\"}"},
         {form_grant, "[]", NULL},
         {form_grant, "{\"user\":1,\"user\":2}", NULL},
@@ -212,8 +213,9 @@ static bool verifies(EVP_PKEY *key, bool ec, struct slice signed_part, const uin
         ECDSA_SIG_free(sig);
     }
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool good = EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
-                EVP_DigestVerify(ctx, der ? der : signature, n, (const unsigned char *)signed_part.p, signed_part.n) == 1;
+    bool good =
+        EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+        EVP_DigestVerify(ctx, der ? der : signature, n, (const unsigned char *)signed_part.p, signed_part.n) == 1;
     EVP_MD_CTX_free(ctx);
     OPENSSL_free(der);
     return good;
@@ -245,7 +247,8 @@ static void check_jws(EVP_PKEY *private, bool ec)
 
     char *jws = make(g, INPUT, REASON_FORWARDED);
     struct slice rest = slice_str(jws), header, payload, signature;
-    assert_true(slice_next(&rest, '.', &header) && slice_next(&rest, '.', &payload) && slice_next(&rest, '.', &signature));
+    assert_true(slice_next(&rest, '.', &header) && slice_next(&rest, '.', &payload) &&
+                slice_next(&rest, '.', &signature));
     json_t *h = decode_json(header), *p = decode_json(payload);
     assert_string_equal(json_string_value(json_object_get(h, "alg")), ec ? "ES256" : "RS256");
     assert_string_equal(json_string_value(json_object_get(h, "kid")), json_string_value(json_object_get(jwk, "kid")));
@@ -336,9 +339,12 @@ static void test_refused_keys(void **state)
     } rows[] = {{"P-384", "another curve"}, {"secp256k1", "another curve"}, {"ED25519", "neither"}, {"1024", "2048"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         EVP_PKEY *key = NULL;
-        if (strcmp(rows[i].kind, "1024") == 0) key = EVP_RSA_gen(1024);
-        else if (strcmp(rows[i].kind, "ED25519") == 0) key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
-        else key = EVP_EC_gen(rows[i].kind);
+        if (strcmp(rows[i].kind, "1024") == 0)
+            key = EVP_RSA_gen(1024);
+        else if (strcmp(rows[i].kind, "ED25519") == 0)
+            key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+        else
+            key = EVP_EC_gen(rows[i].kind);
         char *pem = pem_of(key);
         refuse_key(slice_str(pem), rows[i].mentions);
         free(pem);

@@ -1,160 +1,5 @@
-/* Identity: memory, then Redis, then the API; under which key a context is kept; what a flush reaches. */
-#include "authz/identity.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/check.h"
-#include "base/metric.h"
-#include "authz/digest.h"
-#include "fakes/fake_fetch.h"
-#include "fakes/fake_redis.h"
-
-#define ANONYMOUS \
-    "{\"id\":\"anonymous\",\"username\":\"anonymous\",\"roles\":[],\"offices\":[],\"authenticated\":false}"
-#define GENERATION "p:generation"
-#define MANY 300
-
-static struct {
-    struct loop *loop;
-    struct fetch *fetch;
-    struct redis *redis;
-    struct shape *shape;
-    struct identities *ids;
-} t;
-
-static struct identity_config base_config(void)
-{
-    return (struct identity_config){
-        .url = SLICE("http://api/user/profile"),
-        .shape = t.shape,
-        .key_prefix = SLICE("p:"),
-        .ttl_s = 1800,
-        .memory_ttl_s = 30,
-        .memory_entries = 1000,
-        .timeout_ms = 5000,
-        .max_inflight = 4,
-        .max_bytes = 65536,
-    };
-}
-
-static void open_with(struct identity_config c, bool redis)
-{
-    if (redis) t.redis = redis_create(t.loop, NULL, NULL);
-    t.ids = identities_create(t.loop, t.fetch, t.redis, &c);
-}
-
-static int set_up(void **state)
-{
-    char *error = NULL;
-    (void)state;
-    memset(&t, 0, sizeof t);
-    metric_init("t_");
-    t.loop = loop_create();
-    t.fetch = fetch_create(t.loop);
-    t.shape = shape_compile("t", SLICE("{id: .name, extra: .extra}"), &error);
-    return t.shape ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    identities_destroy(t.ids);
-    if (t.redis) redis_destroy(t.redis, NULL, NULL);
-    fetch_destroy(t.fetch, NULL, NULL);
-    shape_destroy(t.shape);
-    loop_close(t.loop);
-    loop_run(t.loop);
-    loop_destroy(t.loop);
-    metric_finish();
-    return 0;
-}
-
-/* --- tokens and calls ------------------------------------------------------------------------------------------- */
-
-static struct token token_of(const char *issuer, const char *subject, const char *credential)
-{
-    struct token k = {.verified = issuer != NULL, .exp_s = INT64_MAX};
-    struct slice text = slice_str(credential);
-    digest_parts(&text, 1, k.entry.key);
-    if (!issuer) return k;
-    k.issuer = slice_str(issuer);
-    k.subject = slice_str(subject);
-    k.entry.tags[0] = token_issuer_tag(k.issuer);
-    k.entry.tags[1] = token_subject_tag(k.issuer, k.subject);
-    return k;
-}
-
-struct call {
-    struct identity_call call;
-    int told;
-};
-
-static void on_done(struct identity_call *c)
-{
-    struct call *call = (struct call *)c;
-    call->told++;
-}
-
-static enum op find(struct call *c, const struct token *k, const char *authorization)
-{
-    memset(c, 0, sizeof *c);
-    c->call.on_done = on_done;
-    return identity_find(t.ids, k, slice_str(authorization), &c->call);
-}
-
-static void drop(struct call *c)
-{
-    if (c->call.user) user_release(c->call.user);
-    c->call.user = NULL;
-}
-
-/* Answers whatever Redis is asked until nothing more comes. */
-static void deliver(void)
-{
-    while (fake_redis_deliver(t.redis)) continue;
-}
-
-static const char *profile_of(const char *name)
-{
-    static char text[128];
-    snprintf(text, sizeof text, "{\"name\":\"%s\",\"extra\":1.5}", name);
-    return text;
-}
-
-/* A whole lookup that ends at the API. */
-static void fetch_one(const struct token *k, const char *name)
-{
-    struct call c;
-    assert_int_equal(find(&c, k, "Bearer x"), OP_PENDING);
-    if (t.redis) deliver();
-    assert_int_equal(fake_fetch_open(t.fetch), 1);
-    fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of(name));
-    assert_int_equal(c.told, 1);
-    assert_int_equal(c.call.reason, REASON_FORWARDED);
-    assert_int_equal(c.call.source, FOUND_REMOTE);
-    assert_true(slice_eq(c.call.user->id, slice_str(name)));
-    drop(&c);
-}
-
-/* Where a context is found now; FOUND_NONE: the API is asked (and the call left to itself). */
-static enum found_in whence(const struct token *k)
-{
-    struct call c;
-    enum found_in source = FOUND_NONE;
-    if (find(&c, k, "Bearer x") == OP_PENDING && t.redis) deliver();
-    if (c.call.user) source = c.call.source;
-    identity_cancel(&c.call);
-    drop(&c);
-    return source;
-}
+/* Identity: memory, then Redis, then the API; what counts as a context; under which key it is kept. */
+#include "identify.h"
 
 /* --- the way of a lookup ---------------------------------------------------------------------------------------- */
 
@@ -183,11 +28,13 @@ static void test_memory_then_redis_then_api(void **state)
     fake_redis_deliver(t.redis);                      /* the generation */
     fake_redis_deliver(t.redis);                      /* the context: absent */
     assert_int_equal(c.told, 0);
-    fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, "{\"name\":\"jane\",\"extra\":[1.5,\"Zo\xc3\xab\\u007f\",72.0]}");
+    fake_fetch_answer(fake_fetch_oldest(t.fetch), 200,
+                      "{\"name\":\"jane\",\"extra\":[1.5,\"Zo\xc3\xab\\u007f\",72.0]}");
     assert_int_equal(c.told, 1);
     assert_int_equal(c.call.source, FOUND_REMOTE);
     char *first = xstrdup(c.call.user->json.p);
-    for (const char *p = first; *p; p++) assert_true(*p >= 0x20 && *p < 0x7f);
+    for (const char *p = first; *p; p++)
+        assert_true(*p >= 0x20 && *p < 0x7f);
     drop(&c);
     const struct fake_redis_item *item = fake_redis_nth(t.redis, 0);
     assert_int_equal(item->ttl_s, 1800);
@@ -294,8 +141,10 @@ static void test_answers_of_the_api(void **state)
         open_with(c, false);
         assert_int_equal(find(&call, &k, "Bearer x"), OP_PENDING);
         struct fetch_call *f = fake_fetch_oldest(t.fetch);
-        if (rows[i].outcome == FETCH_ANSWERED) fake_fetch_answer(f, rows[i].status, rows[i].body);
-        else fake_fetch_fail(f, rows[i].outcome);
+        if (rows[i].outcome == FETCH_ANSWERED)
+            fake_fetch_answer(f, rows[i].status, rows[i].body);
+        else
+            fake_fetch_fail(f, rows[i].outcome);
         assert_int_equal(call.told, 1);
         if (call.call.reason != rows[i].reason) fail_msg("row %zu: %s", i, reason_code(call.call.reason));
         assert_int_equal(call.call.user != NULL, rows[i].reason == REASON_FORWARDED);
@@ -355,13 +204,15 @@ static void test_redis_values(void **state)
         {"{\"v\":1,\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"jane\"}}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":\"%lld\",\"context\":{\"id\":\"jane\"}}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":-1,\"context\":{\"id\":\"jane\"}}", false},
-        {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":1000,\"context\":{\"id\":\"jane\"}}", false}, /* long ago */
+        {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":1000,\"context\":{\"id\":\"jane\"}}",
+         false}, /* long ago */
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"\"}}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":7}}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{}}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":\"{}\"}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":[\"id\"]}", false},
-        {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"jane\"}}", false},
+        {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"jane\"}}",
+         false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"jane\"},\"more\":1}", false},
         {"{\"v\":1,\"iss\":\"iss\",\"sub\":\"jane\",\"stored\":%lld,\"context\":{\"id\":\"jane\"}", false},
         {"{\"id\":\"jane\"}", false}, /* what the reference proxy stores */
@@ -441,79 +292,6 @@ static void test_generation_that_is_no_number(void **state)
     }
 }
 
-/* --- flights ---------------------------------------------------------------------------------------------------- */
-
-static void test_many_wait_for_one_call(void **state)
-{
-    (void)state;
-    static struct call calls[MANY];
-    struct token k = token_of("iss", "jane", "a");
-    open_with(base_config(), true);
-    for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(find(&calls[i], &k, "Bearer x"), OP_PENDING);
-        if (i == MANY / 2) deliver(); /* some come while Redis is asked, some later */
-    }
-    deliver();
-    for (size_t i = 0; i < MANY; i += 3) identity_cancel(&calls[i].call); /* the first one too */
-    assert_int_equal(fake_fetch_started(t.fetch), 1);
-    fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("jane"));
-    struct user *user = calls[1].call.user;
-    for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(calls[i].told, i % 3 ? 1 : 0);
-        if (i % 3) assert_ptr_equal(calls[i].call.user, user);
-        drop(&calls[i]);
-    }
-    assert_int_equal(whence(&k), FOUND_MEMORY);
-}
-
-static void test_nobody_waits_any_more(void **state)
-{
-    (void)state;
-    struct token k = token_of("iss", "jane", "a");
-    struct call c;
-    open_with(base_config(), false);
-    find(&c, &k, "Bearer x");
-    identity_cancel(&c.call);
-    fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("jane"));
-    assert_int_equal(c.told, 0);
-    assert_int_equal(whence(&k), FOUND_MEMORY);
-}
-
-static void test_cap(void **state)
-{
-    (void)state;
-    struct call calls[8];
-    char names[8][16];
-    for (int with_redis = 0; with_redis < 2; with_redis++) {
-        size_t before = fake_fetch_started(t.fetch);
-        open_with(base_config(), with_redis);
-        for (int i = 0; i < 8; i++) {
-            snprintf(names[i], sizeof names[i], "u%d", i);
-            struct token k = token_of("iss", names[i], names[i]);
-            enum op op = find(&calls[i], &k, "Bearer x");
-            if (with_redis) deliver();
-            bool refused = i >= 4;
-            assert_int_equal(op, refused && !with_redis ? OP_DONE : OP_PENDING);
-            assert_int_equal(calls[i].told, refused && with_redis ? 1 : 0);
-            if (refused) assert_int_equal(calls[i].call.reason, REASON_CONTEXT_OVERLOADED);
-        }
-        assert_int_equal(fake_fetch_started(t.fetch) - before, 4);
-        /* who waits for a call that is out counts for nothing */
-        struct token first = token_of("iss", "u0", "u0");
-        struct call more;
-        assert_int_equal(find(&more, &first, "Bearer x"), OP_PENDING);
-        identity_cancel(&more.call);
-        while (fake_fetch_open(t.fetch)) fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("u"));
-        for (int i = 0; i < 4; i++) drop(&calls[i]);
-        struct token late = token_of("iss", "u7", "u7");
-        fetch_one(&late, "u7"); /* a refusal is not remembered */
-        identities_destroy(t.ids);
-        t.ids = NULL;
-    }
-    struct slice labels[] = {SLICE("context"), SLICE("overloaded")};
-    assert_int_equal(metric_value(METRIC_DEPENDENCY_FAILURES, labels), 8);
-}
-
 /* --- keys ------------------------------------------------------------------------------------------------------- */
 
 static void test_unverified_stay_under_their_credential(void **state)
@@ -591,145 +369,6 @@ static void test_document_without_a_shape(void **state)
     drop(&c);
 }
 
-/* --- flushes ---------------------------------------------------------------------------------------------------- */
-
-enum flush { FLUSH_ALL, FLUSH_ISSUER, FLUSH_SUBJECT };
-
-static void flush(enum flush what)
-{
-    if (what == FLUSH_ALL) identities_flush_all(t.ids);
-    if (what == FLUSH_ISSUER) identities_flush_issuer(t.ids, SLICE("iss"));
-    if (what == FLUSH_SUBJECT) identities_flush_subject(t.ids, SLICE("iss"), SLICE("jane"));
-}
-
-static void test_flush_reaches_memory_and_redis(void **state)
-{
-    (void)state;
-    static const struct {
-        enum flush what;
-        enum found_in jane, same_issuer, other_issuer; /* afterwards, in memory or Redis */
-    } rows[] = {
-        {FLUSH_ALL, FOUND_NONE, FOUND_NONE, FOUND_NONE},
-        {FLUSH_ISSUER, FOUND_NONE, FOUND_NONE, FOUND_MEMORY}, /* the others' Redis entries go too, by the generation */
-        {FLUSH_SUBJECT, FOUND_NONE, FOUND_MEMORY, FOUND_MEMORY},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        for (int unread = 0; unread < 2; unread++) { /* the generation was not read lately */
-            struct token jane = token_of("iss", "jane", "a"), kim = token_of("iss", "kim", "b");
-            struct token pat = token_of("iss2", "pat", "c");
-            open_with(base_config(), true);
-            fetch_one(&jane, "jane");
-            fetch_one(&kim, "kim");
-            fetch_one(&pat, "pat");
-            loop_advance(t.loop, unread ? 15000 : 1);
-            flush(rows[i].what);
-            assert_int_equal(whence(&jane), rows[i].jane);
-            assert_int_equal(whence(&kim), rows[i].same_issuer);
-            assert_int_equal(whence(&pat), rows[i].other_issuer);
-            identities_destroy(t.ids);
-            redis_destroy(t.redis, NULL, NULL);
-            t.ids = NULL;
-            t.redis = NULL;
-        }
-    }
-}
-
-/* Asked before the flush, answered after it: handed to those who waited, kept nowhere, joined by nobody. */
-static void test_flush_during_a_flight(void **state)
-{
-    (void)state;
-    for (int what = FLUSH_ALL; what <= FLUSH_SUBJECT; what++) {
-        for (int stage = 0; stage < 3; stage++) { /* while the generation, the context, the profile is asked for */
-            struct token k = token_of("iss", "jane", "a");
-            struct call before, after;
-            open_with(base_config(), true);
-            find(&before, &k, "Bearer x");
-            for (int i = 0; i < stage; i++) fake_redis_deliver(t.redis);
-            flush((enum flush)what);
-            loop_advance(t.loop, 1);
-            assert_int_equal(find(&after, &k, "Bearer x"), OP_PENDING);
-            deliver();
-            assert_int_equal(fake_fetch_open(t.fetch), 2);
-            fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("old"));
-            assert_int_equal(before.told, 1);
-            assert_int_equal(after.told, 0);
-            assert_int_equal(t.redis->sets, 0);
-            fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("new"));
-            assert_int_equal(after.told, 1);
-            /* a raise of a number that was never read is made sure of first */
-            bool unsure = stage == 0 && what != FLUSH_SUBJECT;
-            assert_int_equal(t.redis->sets, unsure ? 0 : 1);
-            drop(&before);
-            drop(&after);
-            find(&after, &k, "Bearer x");
-            assert_true(slice_eq(after.call.user->id, SLICE("new")));
-            drop(&after);
-            identities_destroy(t.ids);
-            redis_destroy(t.redis, NULL, NULL);
-            t.ids = NULL;
-            t.redis = NULL;
-        }
-    }
-}
-
-/* A flush that Redis does not hear of is made up for when it is back. */
-static void test_flush_while_redis_is_away(void **state)
-{
-    (void)state;
-    for (int what = FLUSH_ALL; what <= FLUSH_SUBJECT; what++) {
-        for (int unread = 0; unread < 2; unread++) {
-            struct token k = token_of("iss", "jane", "a");
-            open_with(base_config(), true);
-            fetch_one(&k, "jane");
-            if (unread) { /* as after a start of the process */
-                struct identity_config c = base_config();
-                identities_destroy(t.ids);
-                t.ids = identities_create(t.loop, t.fetch, t.redis, &c);
-            }
-            t.redis->unavailable = true;
-            flush((enum flush)what);
-            deliver();
-            loop_advance(t.loop, 1);
-            t.redis->unavailable = false;
-            assert_int_equal(whence(&k), FOUND_NONE);
-            fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("new"));
-            loop_advance(t.loop, 30001);
-            struct call c;
-            if (find(&c, &k, "Bearer x") == OP_PENDING) deliver();
-            if (fake_fetch_open(t.fetch)) fake_fetch_answer(fake_fetch_oldest(t.fetch), 200, profile_of("new"));
-            assert_true(slice_eq(c.call.user->id, SLICE("new")));
-            drop(&c);
-            loop_advance(t.loop, 30001);
-            assert_int_equal(whence(&k), FOUND_REDIS); /* and then Redis is used again */
-            identities_destroy(t.ids);
-            redis_destroy(t.redis, NULL, NULL);
-            t.ids = NULL;
-            t.redis = NULL;
-        }
-    }
-}
-
-static void test_destroy_with_all_kinds_out(void **state)
-{
-    (void)state;
-    struct call calls[3];
-    struct token a = token_of("iss", "a", "a"), b = token_of("iss", "b", "b"), c = token_of("iss", "c", "c");
-    open_with(base_config(), true);
-    find(&calls[0], &a, "Bearer x");
-    deliver();
-    find(&calls[1], &b, "Bearer x");
-    identities_flush_subject(t.ids, SLICE("iss"), SLICE("d"));
-    find(&calls[2], &c, "Bearer x");
-    identities_destroy(t.ids);
-    t.ids = NULL;
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(calls[i].told, 1);
-        assert_null(calls[i].call.user);
-        assert_int_equal(calls[i].call.reason, REASON_SHUTTING_DOWN);
-    }
-    deliver(); /* nothing comes back to what is gone */
-}
-
 static void test_what_if_users(void **state)
 {
     (void)state;
@@ -757,8 +396,6 @@ static void test_what_if_users(void **state)
     assert_string_equal(found_in_name(FOUND_TOKEN), "token");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -771,17 +408,10 @@ int main(void)
         TEST(test_without_redis_for_a_while),
         TEST(test_generation_is_read_now_and_then),
         TEST(test_generation_that_is_no_number),
-        TEST(test_many_wait_for_one_call),
-        TEST(test_nobody_waits_any_more),
-        TEST(test_cap),
         TEST(test_unverified_stay_under_their_credential),
         TEST(test_verified_names),
         TEST(test_claims_as_context),
         TEST(test_document_without_a_shape),
-        TEST(test_flush_reaches_memory_and_redis),
-        TEST(test_flush_during_a_flight),
-        TEST(test_flush_while_redis_is_away),
-        TEST(test_destroy_with_all_kinds_out),
         TEST(test_what_if_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,8 +159,8 @@ static void test_environment_is_not_there(void **state)
 static void test_messages_quote_nothing(void **state)
 {
     (void)state;
-    static const char *const programs[] = {".email + 1", ".email | .[.]", ".email | keys", ".[.email] | .[0]",
-                                           "{(.n): 1}", ".email | tonumber", "[.email] | implode"};
+    static const char *const programs[] = {".email + 1", ".email | .[.]",     ".email | keys",     ".[.email] | .[0]",
+                                           "{(.n): 1}",  ".email | tonumber", "[.email] | implode"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
         char *error = NULL;
         char *out = run(programs[i], "{\"email\":\"jane)(\\\"@x\",\"n\":5}", &error);
@@ -193,8 +193,10 @@ static void test_runs_are_apart(void **state)
         snprintf(expected, sizeof expected, "x{\"n\":%d}", i);
         buf_add_char(&out, 'x'); /* appended to, not replaced */
         assert_int_equal(shape_run(s, slice_str(input), &out, &error), i % 3 != 0);
-        if (i % 3) assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
-        else assert_int_equal(out.n, 1);
+        if (i % 3)
+            assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
+        else
+            assert_int_equal(out.n, 1);
         free(error);
         buf_free(&out);
     }
