@@ -30,6 +30,15 @@ static void test_defaults(void **state)
     assert_int_equal(c->admin.port, 9901);
     assert_slice(c->admin.token, "");
     assert_int_equal(c->upstreams_n, 1);
+    unload(&l);
+}
+
+static void test_defaults_behind_the_proxy(void **state)
+{
+    (void)state;
+    struct loaded l = load_text_with(minimal, NULL);
+    assert_string_equal(l.errors.p, "");
+    const struct conf *c = l.conf;
     assert_slice(c->upstreams[0].name, "default");
     assert_slice(c->upstreams[0].host, "127.0.0.1");
     assert_int_equal(c->upstreams[0].port, 7001);
@@ -341,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_defaults_behind_the_proxy),
         cmocka_unit_test(test_what_is_not_named_is_judged),
         cmocka_unit_test(test_routes_in_full),
         cmocka_unit_test(test_values_in_their_normal_form),
