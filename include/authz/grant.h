@@ -26,8 +26,8 @@ struct grant *grant_create(const struct grant_config *c, char **error);
 void grant_destroy(struct grant *g);
 
 /* input: JSON text {"user":…,"decision":…|null,"request":…,"timestamp":…}. Appends the header value to out.
-   exp_s: Unix, for JWS. REASON_FORWARDED when made; else GRANT_TOO_LARGE or GRANT_FAILED (*detail: heap text or NULL).
- */
+   exp_s: Unix, for JWS. REASON_FORWARDED when made; else GRANT_TOO_LARGE or GRANT_FAILED (*detail: heap text
+   or NULL). */
 enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
                        char **detail);
 

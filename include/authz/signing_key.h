@@ -1,5 +1,5 @@
-/* authz/signing_key: the private key of JWS grants, as far as the outside may know it: algorithm, key id, public set.
- */
+/* authz/signing_key: the private key of JWS grants, as far as the outside may know it: algorithm, key id,
+   public set. */
 #ifndef AUTHZ_SIGNING_KEY_H
 #define AUTHZ_SIGNING_KEY_H
 

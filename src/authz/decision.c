@@ -183,8 +183,8 @@ static void count_call(const struct question *q, const struct answer *a, int64_t
     if (a->kind) metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
 }
 
-/* policy.on_error: allow is for an engine that cannot be reached at all, and never for a question that opens nothing.
- */
+/* policy.on_error: allow is for an engine that cannot be reached at all, and never for a question that
+   opens nothing. */
 static bool bypasses(const struct question *q, const struct fetch_answer *a)
 {
     return q->owner->config.on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;

@@ -71,8 +71,8 @@ struct redis_call *generation_ask(struct generation *g, void (*on_value)(enum re
     return c;
 }
 
-/* Did Redis get the raise that is owed? If not, it is asked for again, and the number is not known until the next read.
- */
+/* Did Redis get the raise that is owed? If not, it is asked for again, and the number is not known until the
+   next read. */
 static bool settled(struct generation *g, long long number)
 {
     if (!g->owed) return true;

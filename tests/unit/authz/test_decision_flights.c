@@ -89,7 +89,10 @@ static void test_what_if(void **state)
     answer("{\"result\":false}");
     drop(&a);
     drop(&b);
-    find(&a, &real); /* not written */
+    struct cache_stats stats;
+    decisions_stats(t.d, &stats);
+    assert_int_equal(stats.entries, 1); /* not written */
+    find(&a, &real);
     assert_int_equal(a.call.reason, REASON_FORWARDED);
     drop(&a);
     q.user = NULL;
