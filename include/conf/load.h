@@ -26,7 +26,8 @@ struct conf_whole {
 };
 
 struct load {
-    struct problems problems;
+    struct problems problems;    /* its arena holds the tree and whatever else ends with the load */
+    struct arena *kept;          /* what the configuration points to: the whole's */
     struct buf *warnings;
     struct conf_whole *whole;
     char **environ;
@@ -34,14 +35,19 @@ struct load {
     const char *folder;          /* what names of files are relative to; "" the working folder */
     bool drop_in;
     struct node_variable *taken; /* variables that held secrets */
+    struct conf_secret *seen;    /* bytes of secrets in the tree */
 };
 
-/* The text will be wiped with the configuration, and the variables it came from are taken out of the environment when
-   the load ends. */
+/* A secret in the tree: its bytes are wiped when the load ends, and the variables it came from are taken out of the
+   environment then. */
 void load_secret(struct load *l, struct slice text, const struct node *n);
+/* A copy that is kept; of a secret (wiped with the configuration) or of anything else. */
+struct slice load_keep_secret(struct load *l, struct slice text);
+struct slice load_keep(struct load *l, struct slice text);
+/* All is copied. */
 void load_record(struct load *l, const char *path, struct slice value, struct slice origin);
 
-/* A text in the arena; printf. */
+/* A text that ends with the load; printf. */
 const char *load_text(struct load *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -12,10 +12,10 @@ static void derive_upstream(struct load *l, struct conf_upstream *u)
     struct net_url url;
     if (!u->url.n || net_url(u->url, &url)) return;
     while (url.path.n && url.path.p[url.path.n - 1] == '/') url.path.n--;
-    u->host = arena_copy(l->problems.arena, url.host);
+    u->host = load_keep(l, url.host);
     u->port = url.port;
-    u->authority = arena_copy(l->problems.arena, url.authority);
-    u->base_path = arena_copy(l->problems.arena, url.path);
+    u->authority = load_keep(l, url.authority);
+    u->base_path = load_keep(l, url.path);
 }
 
 static void check_upstreams(struct load *l, const struct node *top, struct conf *c)
@@ -63,7 +63,7 @@ static void check_strip(struct load *l, const struct node *n, const char *path, 
     }
     if (strip.p[strip.n - 1] == '/') strip.n--;
     if (slice_starts(r->path, strip) && (r->path.n == strip.n || r->path.p[strip.n] == '/')) {
-        r->strip_prefix = arena_copy(l->problems.arena, strip);
+        r->strip_prefix = load_keep(l, strip);
         return;
     }
     problem(&l->problems, given, load_text(l, "%s.strip", path),

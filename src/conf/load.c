@@ -13,21 +13,37 @@ static void take(struct load *l, const char *name)
     l->taken = v;
 }
 
+static void note(struct arena *a, struct conf_secret **list, struct slice text)
+{
+    if (!text.n) return;
+    struct conf_secret *s = arena_alloc(a, sizeof *s);
+    *s = (struct conf_secret){text, *list};
+    *list = s;
+}
+
 void load_secret(struct load *l, struct slice text, const struct node *n)
 {
-    if (text.n) {
-        struct conf_secret *s = arena_alloc(l->problems.arena, sizeof *s);
-        *s = (struct conf_secret){text, l->whole->secrets};
-        l->whole->secrets = s;
-    }
+    note(l->problems.arena, &l->seen, text);
     if (n->variable) take(l, n->variable);
     for (const struct node_variable *v = n->used; v; v = v->next) take(l, v->name);
 }
 
+struct slice load_keep_secret(struct load *l, struct slice text)
+{
+    struct slice copy = load_keep(l, text);
+    note(l->kept, &l->whole->secrets, copy);
+    return copy;
+}
+
+struct slice load_keep(struct load *l, struct slice text)
+{
+    return text.n ? arena_copy(l->kept, text) : SLICE("");
+}
+
 void load_record(struct load *l, const char *path, struct slice value, struct slice origin)
 {
-    struct conf_record *r = arena_alloc(l->problems.arena, sizeof *r);
-    *r = (struct conf_record){path, value, origin, NULL};
+    struct conf_record *r = arena_alloc(l->kept, sizeof *r);
+    *r = (struct conf_record){load_keep(l, slice_str(path)).p, load_keep(l, value), load_keep(l, origin), NULL};
     if (l->whole->last_record) l->whole->last_record->next = r;
     else l->whole->records = r;
     l->whole->last_record = r;

@@ -97,17 +97,27 @@ static void load(struct load *l, const struct conf_source *src)
     check_options(l, top, c);
 }
 
+static void wipe(const struct conf_secret *s)
+{
+    for (; s; s = s->next) explicit_bzero((char *)s->text.p, s->text.n);
+}
+
 struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct buf *warnings)
 {
     struct conf_whole *whole = xzalloc(sizeof *whole);
+    struct arena arena;
     arena_init(&whole->arena);
-    struct load l = {.problems = {.arena = &whole->arena, .errors = errors},
+    arena_init(&arena);
+    struct load l = {.problems = {.arena = &arena, .errors = errors},
+                     .kept = &whole->arena,
                      .warnings = warnings,
                      .whole = whole,
                      .environ = src->environ,
                      .folder = ""};
     load(&l, src);
     environ_take(&l);
+    wipe(l.seen);
+    arena_reset(&arena);
     if (l.problems.count == 0) return &whole->conf;
     conf_destroy(&whole->conf);
     return NULL;
@@ -117,7 +127,7 @@ void conf_destroy(struct conf *c)
 {
     if (!c) return;
     struct conf_whole *whole = (struct conf_whole *)(void *)c;
-    for (struct conf_secret *s = whole->secrets; s; s = s->next) explicit_bzero((char *)s->text.p, s->text.n);
+    wipe(whole->secrets);
     arena_reset(&whole->arena);
     free(whole);
 }

@@ -78,7 +78,7 @@ static void read_upstreams(struct load *l, const struct node *top, struct conf *
 {
     const struct node *first = node_find(top, "upstream"), *more = node_find(top, "upstreams");
     if (more && !is_kind(l, more, "upstreams", NODE_MAP)) more = NULL;
-    conf->upstreams = arena_zalloc(l->problems.arena, (1 + (more ? more->children : 0)) * sizeof *conf->upstreams);
+    conf->upstreams = arena_zalloc(l->kept, (1 + (more ? more->children : 0)) * sizeof *conf->upstreams);
     conf->upstreams_n = 1;
     conf->upstreams[0].name = SLICE("default");
     if (first && !is_kind(l, first, "upstream", NODE_MAP)) first = NULL;
@@ -86,7 +86,7 @@ static void read_upstreams(struct load *l, const struct node *top, struct conf *
     for (const struct node *n = more ? more->child : NULL; n; n = n->next) {
         struct conf_upstream *u = &conf->upstreams[conf->upstreams_n++];
         const char *path = load_text(l, "upstreams.%s", node_shown(l->problems.arena, n->key));
-        u->name = n->key;
+        u->name = load_keep(l, n->key);
         if (!is_kind(l, n, path, NODE_MAP)) continue;
         read_table(l, &table_upstream, n, load_text(l, "%s.", path), u, false);
     }
@@ -110,7 +110,7 @@ static void read_maps(struct load *l, const struct option *o, const struct node 
         problem(&l->problems, list, o->path, "%zu entries, expected at most %lld", list->children, (long long)o->most);
         return;
     }
-    maps.v = arena_zalloc(l->problems.arena, list->children * t->size);
+    maps.v = arena_zalloc(l->kept, list->children * t->size);
     for (const struct node *n = list->child; n; n = n->next, maps.n++) {
         const char *path = load_text(l, "%s[%zu]", o->path, maps.n);
         if (is_kind(l, n, path, NODE_MAP))
@@ -136,7 +136,7 @@ static void read_secret(struct load *l, const struct option *o, const char *path
     const struct node *content = value_from_file(l, file_path, file);
     if (content && value_read(l, o, file_path, content, base, false)) {
         struct conf_record *r = l->whole->last_record;
-        r->value = file->text;
+        r->value = load_keep(l, file->text);
     }
 }
 

@@ -228,7 +228,7 @@ static bool store_address(struct reading *r, struct slice text, void *field)
         problem(&r->l->problems, r->n, r->path, "%s %s", given(r, r->n), wrong);
         return false;
     }
-    a.host = arena_copy(r->l->problems.arena, a.host);
+    a.host = load_keep(r->l, a.host);
     memcpy(field, &a, offsetof(struct address, port) + sizeof a.port);
     return true;
 }
@@ -240,7 +240,7 @@ static bool read_file(struct reading *r, struct slice name, struct slice *out)
         if (source_builtin(slice_make(name.p + 8, name.n - 8), out)) return true;
         wrong = "nothing of that name is built in";
     } else {
-        wrong = source_file(r->l->problems.arena, source_below(r->l->problems.arena, r->l->folder, name), FILE_BYTES, out);
+        wrong = source_file(r->l->kept, source_below(r->l->problems.arena, r->l->folder, name), FILE_BYTES, out);
         if (!wrong) return true;
     }
     problem(&r->l->problems, r->n, r->path, "%s: %s, expected a file that can be read", given(r, r->n), wrong);
@@ -249,10 +249,11 @@ static bool read_file(struct reading *r, struct slice name, struct slice *out)
 
 static bool store_text(struct reading *r, struct slice text, void *field)
 {
-    struct shape_text shape = {text, text};
-    struct route_path route = {text, r->o->kind == KIND_ROUTE_PREFIX};
     if (r->o->kind == KIND_ADDRESS) return store_address(r, text, field);
     if (r->o->kind == KIND_REFERENCE) return true;
+    struct slice kept = value_is_secret(r->o->kind) ? load_keep_secret(r->l, text) : load_keep(r->l, text);
+    struct shape_text shape = {kept, kept};
+    struct route_path route = {kept, r->o->kind == KIND_ROUTE_PREFIX};
     if ((r->o->kind == KIND_FILE || r->o->kind == KIND_SHAPE) && text.n && !read_file(r, text, &shape.text)) return false;
     if (r->o->kind == KIND_SHAPE) memcpy(field, &shape, sizeof shape);
     else if (r->o->kind == KIND_ROUTE_PATH || r->o->kind == KIND_ROUTE_PREFIX)
@@ -309,8 +310,10 @@ static bool read_entry(struct reading *r, const struct node *n, size_t i, struct
                 n->kind == NODE_TEXT ? "an empty text" : given(&entry, n), kinds[r->o->kind].name);
         return false;
     }
-    *out = n->text;
-    return check_form(&entry, out);
+    struct slice text = n->text;
+    if (!check_form(&entry, &text)) return false;
+    *out = load_keep(r->l, text);
+    return true;
 }
 
 /* "office" and "office_id" as two entries are one value under two names, which must not be read differently. */
@@ -349,8 +352,8 @@ static bool read_list(struct reading *r, void *field)
                 (long long)r->o->least, (long long)r->o->most);
         return false;
     }
-    struct conf_list v = {arena_alloc(r->l->problems.arena, list->children * sizeof *v.v), 0};
-    struct nets nets = {arena_alloc(r->l->problems.arena, list->children * sizeof *nets.v), list->children};
+    struct conf_list v = {arena_alloc(r->l->kept, list->children * sizeof *v.v), 0};
+    struct nets nets = {arena_alloc(r->l->kept, list->children * sizeof *nets.v), list->children};
     for (const struct node *n = list->child; n; n = n->next, v.n++) {
         if (!read_entry(r, n, v.n, &v.v[v.n])) {
             good = false;
