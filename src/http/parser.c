@@ -103,6 +103,7 @@ static int on_header_value_complete(llhttp_t *ll)
     struct parser *p = of_ll(ll);
     struct head *h = p->head_done ? &p->trailers : &p->head;
     struct header *last = &h->v[h->n - 1];
+    if (last->name.n == 0) return refuse(p, REASON_HEADER_INVALID); /* RFC 9110 5.1: a name is a token */
     if (!last->value.p) last->value = SLICE("");
     last->value = slice_trim(last->value);
     last->id = header_identify(last->name);
@@ -164,8 +165,9 @@ static const llhttp_settings_t *settings(void)
     return &s;
 }
 
-static enum reason reason_of(const struct parser *p, llhttp_errno_t error)
+static enum reason reason_of(struct parser *p, llhttp_errno_t error)
 {
+    const llhttp_t *ll = ll_of(p);
     if (p->reason != REASON_UNSET) return p->reason;
     if (p->kind == PARSER_RESPONSE) return REASON_UPSTREAM_MALFORMED;
     switch ((int)error) {
@@ -178,6 +180,8 @@ static enum reason reason_of(const struct parser *p, llhttp_errno_t error)
         return REASON_HEADER_INVALID;
     case HPE_INVALID_URL:
         return REASON_TARGET_INVALID;
+    case HPE_INVALID_VERSION: /* or what stands behind a good one */
+        return ll->http_major == 1 && ll->http_minor <= 1 ? REASON_MALFORMED : REASON_HTTP_VERSION;
     default:
         return REASON_MALFORMED;
     }

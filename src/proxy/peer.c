@@ -80,6 +80,23 @@ static bool parse_hop(struct slice hop, struct address *a, struct slice *text)
     return a->family != 0;
 }
 
+/* X-Forwarded-For as one list, however many lines it came in (RFC 9110 5.3): some proxies add a line of their own. */
+static struct slice forwarded_chain(const struct request *r)
+{
+    size_t lines;
+    const struct header *first = head_find(r->head, HEADER_FORWARDED_FOR, &lines);
+    if (lines < 2) return first ? first->value : SLICE("");
+    struct buf out;
+    buf_init(&out, r->arena);
+    for (size_t i = 0; i < r->head->n; i++) {
+        const struct header *h = &r->head->v[i];
+        if (h->id != HEADER_FORWARDED_FOR || h->value.n == 0) continue;
+        if (out.n) buf_add_lit(&out, ", ");
+        buf_add_slice(&out, h->value);
+    }
+    return buf_slice(&out);
+}
+
 /* The nearest hop that is not a trusted proxy: what stands further left is hearsay. */
 static struct slice client_behind(const struct request *r, struct slice chain)
 {
@@ -102,8 +119,7 @@ void peer_identify(struct request *r)
     bool trusted = r->conn->trusted;
     struct header *id = head_find(r->head, HEADER_REQUEST_ID, NULL);
     r->id = trusted && id && id_is_valid(id->value) ? id->value : new_id(r->arena);
-    struct header *chain = head_find(r->head, HEADER_FORWARDED_FOR, NULL);
-    r->client_ip = trusted && chain ? client_behind(r, chain->value) : slice_str(r->conn->peer.text);
+    r->client_ip = trusted ? client_behind(r, forwarded_chain(r)) : slice_str(r->conn->peer.text);
     for (size_t i = 0; i < r->head->n; i++) {
         struct header *h = &r->head->v[i];
         switch ((int)h->id) {
@@ -136,7 +152,7 @@ void peer_headers(const struct request *r, struct buf *out)
 {
     writer_header(out, SLICE("X-Request-Id"), r->id);
     buf_add_lit(out, "X-Forwarded-For: ");
-    struct slice chain = trusted_or(r, HEADER_FORWARDED_FOR, SLICE(""));
+    struct slice chain = r->conn->trusted ? forwarded_chain(r) : SLICE("");
     if (chain.n) {
         buf_add_slice(out, chain);
         buf_add_lit(out, ", ");

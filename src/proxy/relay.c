@@ -222,12 +222,11 @@ static bool take_head(struct request *r, struct slice *rest, enum reason *reason
     }
     size_t from = 0, end = 0, before = bytes.n - rest->n;
     enum head_scan found = head_scan(bytes, &from, &end);
-    if (found == HEAD_BAD || bytes.n > ANSWER_HEAD_MAX + rest->n) {
+    if (found == HEAD_BAD || (found == HEAD_WHOLE ? end : bytes.n) > ANSWER_HEAD_MAX) {
         *reason = REASON_UPSTREAM_MALFORMED;
         return false;
     }
     if (found == HEAD_PARTIAL) {
-        if (bytes.n > ANSWER_HEAD_MAX) *reason = REASON_UPSTREAM_MALFORMED;
         if (!r->up_partial.n) buf_add_slice(&r->up_partial, *rest);
         return false;
     }

