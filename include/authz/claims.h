@@ -8,7 +8,7 @@
 #include "authz/refusal.h"
 #include "base/slice.h"
 
-#define CLAIMS_SUBJECT_MAX 512 /* bytes */
+#define CLAIMS_SUBJECT_MAX 512       /* bytes */
 #define CLAIMS_TIME_MAX 253402300799 /* the year 9999: later times are this one, so that sums cannot overflow */
 
 struct json_t;

@@ -32,8 +32,8 @@ bool issuer_accepts(const struct issuer *i, const struct jws *j, int64_t now_s, 
 
 enum issuer_verdict { ISSUER_REFUSED, ISSUER_VERIFIED, ISSUER_WAIT };
 
-/* Key and signature. *key: which one verified it (not held), NULL for a secret. WAIT only with may_wait: on_settled will
-   come. */
+/* Key and signature. *key: which one verified it (not held), NULL for a secret. WAIT only with may_wait: on_settled
+   will come. */
 enum issuer_verdict issuer_verify(struct issuer *i, const struct jws *j, bool may_wait, struct jwk **key,
                                   struct refusal *r);
 

@@ -1,5 +1,5 @@
-/* authz/jwk: one public key of a key set (RFC 7517, RFC 7518 6, RFC 8037 2) as a kept OpenSSL key. Two steps: decoding is
-   cheap and names the key; making the OpenSSL key is not, and is left out for a key that is known already. */
+/* authz/jwk: one public key of a key set (RFC 7517, RFC 7518 6, RFC 8037 2) as a kept OpenSSL key. Two steps: decoding
+   is cheap and names the key; making the OpenSSL key is not, and is left out for a key that is known already. */
 #ifndef AUTHZ_JWK_H
 #define AUTHZ_JWK_H
 
@@ -10,7 +10,7 @@
 #include "base/slice.h"
 
 #define JWK_ID_BYTES 32
-#define JWK_KID_MAX 512            /* bytes */
+#define JWK_KID_MAX 512 /* bytes */
 #define JWK_RSA_MIN_BITS 2048
 #define JWK_RSA_MAX_BITS 16384
 #define JWK_MATERIAL_MAX (JWK_RSA_MAX_BITS / 8 + 16)
@@ -39,8 +39,8 @@ struct jwk_parts { /* what decoding found; texts point into the document */
     uint8_t id[JWK_ID_BYTES];
 };
 
-/* False: not a key that verifies tokens, *problem says why (fixed text). Symmetric keys (`oct`) are none: a secret comes
-   from the configuration only. use must be sig, key_ops must have verify, where they are there. */
+/* False: not a key that verifies tokens, *problem says why (fixed text). Symmetric keys (`oct`) are none: a secret
+   comes from the configuration only. use must be sig, key_ops must have verify, where they are there. */
 bool jwk_decode(const struct json_t *object, struct jwk_parts *out, const char **problem);
 
 /* With one reference, or NULL when OpenSSL refuses the numbers (a point off its curve, say). */

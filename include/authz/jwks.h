@@ -11,7 +11,7 @@
 #include "io/loop.h"
 #include "remote/fetch.h"
 
-#define JWKS_REFRESH_MIN_MS 60000     /* bounds of max-age … */
+#define JWKS_REFRESH_MIN_MS 60000 /* bounds of max-age … */
 #define JWKS_REFRESH_MAX_MS 3600000
 #define JWKS_REFRESH_DEFAULT_MS 600000 /* … and what holds without it */
 #define JWKS_RETRY_MIN_MS 100
@@ -25,7 +25,7 @@ struct jwks;
 struct jwks_config {
     struct slice issuer; /* for the log; issuer and url are kept by pointer */
     struct slice url;
-    int64_t max_stale_ms; /* keys are good for that long after the last good load */
+    int64_t max_stale_ms;          /* keys are good for that long after the last good load */
     void (*on_settled)(void *arg); /* a fetch ended, well or not */
     void *arg;
 };
@@ -41,11 +41,11 @@ bool jwks_never_loaded(const struct jwks *j);
 bool jwks_fetching(const struct jwks *j); /* on_settled will come */
 const struct keyset *jwks_keys(const struct jwks *j);
 
-/* A key id is not in the set: true when a fetch is out now (joined or started) whose end is worth waiting for; false when
-   one was made for the same reason less than JWKS_REFETCH_MS ago. */
+/* A key id is not in the set: true when a fetch is out now (joined or started) whose end is worth waiting for; false
+   when one was made for the same reason less than JWKS_REFETCH_MS ago. */
 bool jwks_refetch(struct jwks *j);
 
-int64_t jwks_age_ms(const struct jwks *j); /* since the last good load; -1: never */
+int64_t jwks_age_ms(const struct jwks *j);    /* since the last good load; -1: never */
 const char *jwks_error(const struct jwks *j); /* fixed text of the last failure; NULL after a good load */
 
 #endif

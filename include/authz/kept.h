@@ -1,4 +1,4 @@
-/* authz/kept: what a struct token is allocated in: the token, its texts in one block, and the key that vouches for it. */
+/* authz/kept: what a struct token is allocated in: the token, its texts in one block, the key that vouches for it. */
 #ifndef AUTHZ_KEPT_H
 #define AUTHZ_KEPT_H
 

@@ -1,6 +1,6 @@
-/* authz/signature: the algorithms of RFC 7518 3 and RFC 8037 that a token may be signed with, which keys they fit, and the
-   verification itself by OpenSSL. An algorithm never verifies with a key of another kind: that is checked here once more,
-   whatever the caller checked (RFC 8725 3.1, 3.2). */
+/* authz/signature: the algorithms of RFC 7518 3 and RFC 8037 that a token may be signed with, which keys they fit, and
+   the verification itself by OpenSSL. An algorithm never verifies with a key of another kind: that is checked here once
+   more, whatever the caller checked (RFC 8725 3.1, 3.2). */
 #ifndef AUTHZ_SIGNATURE_H
 #define AUTHZ_SIGNATURE_H
 
@@ -15,7 +15,8 @@ struct evp_pkey_st; /* OpenSSL's EVP_PKEY */
 
 enum signature_scheme { SIGNATURE_PKCS1, SIGNATURE_PSS, SIGNATURE_ECDSA, SIGNATURE_EDDSA, SIGNATURE_HMAC };
 
-enum key_kind { /* the zero fits no algorithm */
+/* The zero fits no algorithm. */
+enum key_kind {
     KEY_NONE,
     KEY_RSA,
     KEY_P256,

@@ -1,5 +1,5 @@
-/* authz/strict: strict reading of JSON that anybody may have sent (token parts, key sets): one object, no name twice, no NUL
-   in any text, valid UTF-8, nesting bounded before the parser recurses, and a word on what was wrong. RFC 8259,
+/* authz/strict: strict reading of JSON that anybody may have sent (token parts, key sets): one object, no name twice,
+   no NUL in any text, valid UTF-8, nesting bounded before the parser recurses, and a word on what was wrong. RFC 8259,
    RFC 7519 4 (duplicate claims). */
 #ifndef AUTHZ_STRICT_H
 #define AUTHZ_STRICT_H

@@ -56,8 +56,8 @@ struct tokens;
 
 struct token_call {
     void (*on_done)(struct token_call *c);
-    struct token *token; /* success (reason FORWARDED); the caller releases it (token_release). NULL: refused for `reason` */
-    enum reason reason;
+    struct token *token; /* success; the caller releases it (token_release). NULL: refused for `reason` */
+    enum reason reason;  /* FORWARDED with a token */
     const char *detail;  /* fixed text for the log: exactly what was wrong */
     bool cached;
     /* private */
@@ -68,8 +68,8 @@ struct token_call {
     void *issuer;
 };
 
-/* *error: heap text naming the issuer and what is wrong with it. Starts fetching keys. The structs of *c are copied; the
-   texts and lists they point to are kept by pointer. */
+/* *error: heap text naming the issuer and what is wrong with it. Starts fetching keys. The structs of *c are copied;
+   the texts and lists they point to are kept by pointer. */
 struct tokens *tokens_create(struct loop *l, struct fetch *f, const struct tokens_config *c, char **error);
 /* No call may be pending. Tokens that are held live on. */
 void tokens_destroy(struct tokens *t);

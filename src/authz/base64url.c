@@ -1,5 +1,5 @@
-/* authz/base64url: strict decoding for tokens and keys. Called by jws and jwk. It refuses whatever has a second spelling:
-   a lax decoder gives one token many texts, each a cache entry and a log identity of its own. */
+/* authz/base64url: strict decoding for tokens and keys. Called by jws and jwk. It refuses whatever has a second
+   spelling: a lax decoder gives one token many texts, each a cache entry and a log identity of its own. */
 #include "authz/base64url.h"
 
 #define BAD 0xff

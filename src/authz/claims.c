@@ -1,5 +1,5 @@
-/* authz/claims: called by issuer before a signature is verified (cheap refusals first) and by token in upstream mode. It
-   refuses doubt: a time that is no number, an audience that is no text, a name that could be read in two ways. */
+/* authz/claims: called by issuer before a signature is verified (cheap refusals first) and by token in upstream mode.
+   It refuses doubt: a time that is no number, an audience that is no text, a name that could be read in two ways. */
 #include "authz/claims.h"
 
 #include <jansson.h>

@@ -4,7 +4,8 @@
 static struct slice scheme_of(struct slice s)
 {
     size_t n = 0;
-    while (n < s.n && s.p[n] != ' ') n++;
+    while (n < s.n && s.p[n] != ' ')
+        n++;
     return slice_make(s.p, n);
 }
 
@@ -43,7 +44,8 @@ static bool is_token68(struct slice s)
         if (!alnum && (c == '\0' || !strchr("-._~+/", c))) break;
     }
     if (i == 0) return false;
-    while (i < s.n && s.p[i] == '=') i++;
+    while (i < s.n && s.p[i] == '=')
+        i++;
     return i == s.n;
 }
 
@@ -58,11 +60,13 @@ bool credential_read(struct slice value, bool api_keys, enum credential_scheme *
     if (found == CREDENTIAL_NONE || (found == CREDENTIAL_API_KEY && !api_keys))
         return refuse(r, REASON_CREDENTIAL_SCHEME, "the scheme is not accepted");
     size_t at = name.n;
-    while (at < value.n && value.p[at] == ' ') at++;
+    while (at < value.n && value.p[at] == ' ')
+        at++;
     struct slice rest = slice_make(value.p + at, value.n - at);
     if (rest.n == 0) return refuse(r, REASON_TOKEN_MALFORMED, "nothing stands behind the scheme");
     if (has(rest, ' ')) return refuse(r, REASON_CREDENTIAL_MULTIPLE, "more than one credential, by space");
-    if (!is_token68(rest)) return refuse(r, REASON_TOKEN_MALFORMED, "the credential has a character that none may have");
+    if (!is_token68(rest))
+        return refuse(r, REASON_TOKEN_MALFORMED, "the credential has a character that none may have");
     *scheme = found;
     *text = rest;
     return true;

@@ -1,6 +1,6 @@
-/* authz/digest: the one place where the room takes SHA-256, and where its random ids come from. Called by token, identity and
-   decision for their keys. It uses the plain SHA256 functions, which OpenSSL 3 calls deprecated: its EVP allocates at every
-   start of a digest, even in a kept context, and a token found in the cache must cost no allocation. */
+/* authz/digest: the one place where the room takes SHA-256, and where its random ids come from. Called by token,
+   identity and decision for their keys. It uses the plain SHA256 functions, which OpenSSL 3 calls deprecated: its EVP
+   allocates at every start of a digest, even in a kept context, and a token found in the cache must cost none. */
 #include "authz/digest.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -30,7 +30,8 @@ void digest_parts(const struct slice *parts, size_t n, uint8_t out[DIGEST_BYTES]
 {
     SHA256_CTX ctx;
     begin(&ctx);
-    for (size_t i = 0; i < n; i++) add(&ctx, parts[i].p, parts[i].n);
+    for (size_t i = 0; i < n; i++)
+        add(&ctx, parts[i].p, parts[i].n);
     end(&ctx, out);
 }
 
@@ -48,7 +49,8 @@ void digest_fields(const struct slice *fields, size_t n, uint8_t out[DIGEST_BYTE
 
 void digest_hex(const uint8_t digest[DIGEST_BYTES], char out[DIGEST_HEX_BYTES])
 {
-    for (size_t i = 0; i < DIGEST_BYTES; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    for (size_t i = 0; i < DIGEST_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 void digest_uuid(char out[DIGEST_UUID_BYTES])

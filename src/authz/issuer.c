@@ -1,6 +1,6 @@
-/* authz/issuer: called by token, once the unverified `iss` has named it. It refuses an algorithm that the configuration does
-   not list, whatever the key says, and a key that does not allow the algorithm, whatever the configuration says: no token
-   chooses how it is verified (RFC 8725 3.1). */
+/* authz/issuer: called by token, once the unverified `iss` has named it. It refuses an algorithm that the configuration
+   does not list, whatever the key says, and a key that does not allow the algorithm, whatever the configuration says:
+   no token chooses how it is verified (RFC 8725 3.1). */
 #include "authz/issuer.h"
 
 #include <stdlib.h>
@@ -83,13 +83,17 @@ static bool type_is_listed(const struct texts *types, struct slice type)
     return false;
 }
 
+/* NULL: not known, or not listed for this issuer. */
+static const struct signature_algorithm *listed(const struct issuer *i, const struct jws *j)
+{
+    const struct signature_algorithm *a = signature_find(j->algorithm);
+    return a && i->algorithms >> signature_index(a) & 1 ? a : NULL;
+}
+
 bool issuer_accepts(const struct issuer *i, const struct jws *j, int64_t now_s, int64_t leeway_s, int64_t *exp_s,
                     struct refusal *r)
 {
-    const struct signature_algorithm *a = signature_find(j->algorithm);
-    if (!a) return refuse(r, REASON_TOKEN_ALGORITHM, "alg is not known");
-    if (!(i->algorithms >> signature_index(a) & 1))
-        return refuse(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
+    if (!listed(i, j)) return refuse(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
     if (i->config.types.n) {
         if (!j->type.p) return refuse(r, REASON_TOKEN_TYPE, "typ is missing");
         if (!type_is_listed(&i->config.types, j->type))
@@ -99,9 +103,9 @@ bool issuer_accepts(const struct issuer *i, const struct jws *j, int64_t now_s, 
     return i->config.any_audience || claims_audience(j->payload, &i->config.audiences, r);
 }
 
-struct search { /* what was seen on the way through the keys */
-    bool named;    /* a key has the token's kid, or the token has none */
-    bool fitting;  /* and allows its algorithm */
+struct search {      /* what was seen on the way through the keys */
+    bool named;      /* a key has the token's kid, or the token has none */
+    bool fitting;    /* and allows its algorithm */
     struct jwk *key; /* and verified it */
 };
 
@@ -132,10 +136,9 @@ static enum issuer_verdict refused(struct refusal *r, enum reason reason, const 
 enum issuer_verdict issuer_verify(struct issuer *i, const struct jws *j, bool may_wait, struct jwk **key,
                                   struct refusal *r)
 {
-    const struct signature_algorithm *a = signature_find(j->algorithm);
+    const struct signature_algorithm *a = listed(i, j);
     *key = NULL;
-    if (!a || !(i->algorithms >> signature_index(a) & 1))
-        return refused(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
+    if (!a) return refused(r, REASON_TOKEN_ALGORITHM, "alg is not one that this issuer may use");
     if (!i->jwks) {
         if (signature_verify_secret(a, i->config.secret, j->input, j->signature)) return ISSUER_VERIFIED;
         return refused(r, REASON_TOKEN_SIGNATURE, "the signature is not that of the secret");

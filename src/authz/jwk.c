@@ -1,5 +1,5 @@
-/* authz/jwk: JSON Web Keys to OpenSSL keys. Called by keyset. It refuses short RSA moduli, even exponents, coordinates of
-   another length than the curve's, symmetric keys and keys that are meant for something else than signatures. */
+/* authz/jwk: JSON Web Keys to OpenSSL keys. Called by keyset. It refuses short RSA moduli, even exponents, coordinates
+   of another length than the curve's, symmetric keys and keys that are meant for something else than signatures. */
 #include "authz/jwk.h"
 
 #include <jansson.h>
@@ -68,7 +68,8 @@ static bool material(const json_t *o, const char *name, uint8_t *out, size_t roo
 static void drop_leading_zeros(uint8_t *p, size_t *n)
 {
     size_t zeros = 0;
-    while (zeros < *n && p[zeros] == 0) zeros++;
+    while (zeros < *n && p[zeros] == 0)
+        zeros++;
     memmove(p, p + zeros, *n - zeros);
     *n -= zeros;
 }
@@ -82,7 +83,8 @@ static bool decode_rsa(const json_t *o, struct jwk_parts *out, const char **prob
     drop_leading_zeros(out->first, &out->first_n);
     drop_leading_zeros(out->second, &out->second_n);
     size_t bits = out->first_n * 8;
-    for (uint8_t top = out->first_n ? out->first[0] : 0xff; !(top & 0x80); top = (uint8_t)(top << 1)) bits--;
+    for (uint8_t top = out->first_n ? out->first[0] : 0xff; !(top & 0x80); top = (uint8_t)(top << 1))
+        bits--;
     if (bits < JWK_RSA_MIN_BITS) return fail(problem, "the RSA key has less than 2048 bits");
     if (bits > JWK_RSA_MAX_BITS) return fail(problem, "the RSA key has more than 16384 bits");
     bool odd = out->first[out->first_n - 1] & 1 && out->second_n && out->second[out->second_n - 1] & 1;
@@ -159,10 +161,14 @@ bool jwk_decode(const struct json_t *object, struct jwk_parts *out, const char *
     if (!is_for_verifying(object, problem)) return false;
     struct slice type = strict_text(object, "kty");
     bool ok;
-    if (slice_eq(type, SLICE("RSA"))) ok = decode_rsa(object, out, problem);
-    else if (slice_eq(type, SLICE("EC"))) ok = decode_ec(object, out, problem);
-    else if (slice_eq(type, SLICE("OKP"))) ok = decode_okp(object, out, problem);
-    else ok = fail(problem, "the key type is not RSA, EC or OKP");
+    if (slice_eq(type, SLICE("RSA")))
+        ok = decode_rsa(object, out, problem);
+    else if (slice_eq(type, SLICE("EC")))
+        ok = decode_ec(object, out, problem);
+    else if (slice_eq(type, SLICE("OKP")))
+        ok = decode_okp(object, out, problem);
+    else
+        ok = fail(problem, "the key type is not RSA, EC or OKP");
     if (!ok || !decode_names(object, out, problem)) return false;
     name_key(out);
     return true;
@@ -216,9 +222,12 @@ static EVP_PKEY *make_okp(const struct jwk_parts *k)
 struct jwk *jwk_make(const struct jwk_parts *parts)
 {
     EVP_PKEY *key;
-    if (parts->kind == KEY_RSA) key = make_rsa(parts);
-    else if (parts->kind == KEY_ED25519 || parts->kind == KEY_ED448) key = make_okp(parts);
-    else key = make_ec(parts);
+    if (parts->kind == KEY_RSA)
+        key = make_rsa(parts);
+    else if (parts->kind == KEY_ED25519 || parts->kind == KEY_ED448)
+        key = make_okp(parts);
+    else
+        key = make_ec(parts);
     if (!key) {
         ERR_clear_error();
         return NULL;

@@ -1,5 +1,6 @@
-/* authz/jwks: fetch, schedule and staleness of one issuer's keys. Called by issuer. It refuses answers that are not 200, too
-   large, or without a usable key: then the old keys stay, until they are stale. Redirects are refused by fetch. */
+/* authz/jwks: fetch, schedule and staleness of one issuer's keys. Called by issuer. It refuses answers that are not
+   200, too large, or without a usable key: then the old keys stay, until they are stale. Redirects are refused by
+   fetch. */
 #include "authz/jwks.h"
 
 #include <stdlib.h>
@@ -135,9 +136,12 @@ static void take(struct jwks *j, const struct fetch_answer *a)
         break;
     }
     const char *error = NULL;
-    if (a->status != 200) failed(j, "status", "the issuer answered with a status other than 200");
-    else if (keyset_replace(&j->keys, a->body, &error)) loaded(j, a->cache_control);
-    else failed(j, "garbage", error);
+    if (a->status != 200)
+        failed(j, "status", "the issuer answered with a status other than 200");
+    else if (keyset_replace(&j->keys, a->body, &error))
+        loaded(j, a->cache_control);
+    else
+        failed(j, "garbage", error);
 }
 
 static void on_answer(const struct fetch_answer *a, void *arg)

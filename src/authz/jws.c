@@ -1,5 +1,5 @@
-/* authz/jws: from the text of a token to its header, payload and signature. Called by token. The cheap refusals stand first:
-   number of parts, header, then the longer payload. */
+/* authz/jws: from the text of a token to its header, payload and signature. Called by token. The cheap refusals stand
+   first: number of parts, header, then the longer payload. */
 #include "authz/jws.h"
 
 #include <jansson.h>
@@ -38,10 +38,12 @@ static const struct problems payload_problems = {
 static bool split(struct slice text, struct slice parts[3], struct refusal *r)
 {
     size_t n = 1;
-    for (size_t i = 0; i < text.n; i++) n += text.p[i] == '.';
+    for (size_t i = 0; i < text.n; i++)
+        n += text.p[i] == '.';
     if (n == 5) return refuse(r, REASON_TOKEN_MALFORMED, "encrypted tokens (JWE) are not accepted");
     if (n != 3) return refuse(r, REASON_TOKEN_MALFORMED, "the token does not have three parts");
-    for (size_t i = 0; i < 3; i++) slice_next(&text, '.', &parts[i]);
+    for (size_t i = 0; i < 3; i++)
+        slice_next(&text, '.', &parts[i]);
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* authz/kept: called by token when a credential was found good. Claims are written anew, as ASCII on one line, so that what
-   goes on to policy, shape and header is JSON of ours, not bytes of the token. */
+/* authz/kept: called by token when a credential was found good. Claims are written anew, as ASCII on one line, so that
+   what goes on to policy, shape and header is JSON of ours, not bytes of the token. */
 #include "authz/kept.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* authz/keyset: reading of a key set document and the step from one set to the next. Called by jwks. It keeps the OpenSSL
-   keys of what is the same in both, so that a refresh of hundreds of keys costs decoding only. */
+/* authz/keyset: reading of a key set document and the step from one set to the next. Called by jwks. It keeps the
+   OpenSSL keys of what is the same in both, so that a refresh of hundreds of keys costs decoding only. */
 #include "authz/keyset.h"
 
 #include <jansson.h>
@@ -43,8 +43,10 @@ static bool read_keys(const json_t *document, const struct keyset *old, struct k
     fresh->keys = xzalloc((n + 1) * sizeof(struct jwk *));
     for (size_t i = 0; i < n; i++) {
         struct jwk *k = read_key(json_array_get(list, i), old, fresh);
-        if (k) fresh->keys[fresh->n++] = k;
-        else fresh->skipped++;
+        if (k)
+            fresh->keys[fresh->n++] = k;
+        else
+            fresh->skipped++;
     }
     if (fresh->n) return true;
     free(fresh->keys);
@@ -71,7 +73,8 @@ bool keyset_replace(struct keyset *s, struct slice document, const char **error)
     json_decref(root);
     if (!ok) return false;
     keyset_clear(s);
-    for (size_t i = 0; i < fresh.n; i++) fresh.keys[i]->gone = false;
+    for (size_t i = 0; i < fresh.n; i++)
+        fresh.keys[i]->gone = false;
     *s = fresh;
     return true;
 }

@@ -1,5 +1,5 @@
 /* authz/signature: table of algorithms and verification by EVP. Called by issuer (tokens), jwk (which algorithm fits a
-   key). It refuses signatures of another length than the algorithm has, r or s of zero, and DER where r and s belong. */
+   key). It refuses signatures of another length than the algorithm has, r or s of zero, DER for r and s. */
 #include "authz/signature.h"
 
 #include <openssl/crypto.h>
@@ -75,9 +75,8 @@ static bool verify_with(EVP_MD_CTX *ctx, const struct signature_algorithm *a, EV
 {
     EVP_PKEY_CTX *options = NULL; /* owned by ctx */
     if (EVP_DigestVerifyInit_ex(ctx, &options, a->digest, NULL, NULL, key, NULL) != 1) return false;
-    if (a->scheme == SIGNATURE_PSS &&
-        (EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING) != 1 ||
-         EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST) != 1))
+    if (a->scheme == SIGNATURE_PSS && (EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING) != 1 ||
+                                       EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST) != 1))
         return false;
     return EVP_DigestVerify(ctx, (const uint8_t *)sig.p, sig.n, (const uint8_t *)input.p, input.n) == 1;
 }

@@ -1,5 +1,5 @@
-/* authz/strict: the one place where the flags of jansson are chosen for tokens and keys. Called by jws and keyset, and by
-   their neighbours for the texts in it. */
+/* authz/strict: the one place where the flags of jansson are chosen for tokens and keys. Called by jws and keyset, and
+   by their neighbours for the texts in it. */
 #include "authz/strict.h"
 
 #include <jansson.h>
@@ -12,8 +12,10 @@ static bool too_deep(struct slice text)
     for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
         if (quoted) {
-            if (c == '\\') i++;
-            else if (c == '"') quoted = false;
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                quoted = false;
         } else if (c == '"') {
             quoted = true;
         } else if (c == '{' || c == '[') {

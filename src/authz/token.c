@@ -1,6 +1,7 @@
-/* authz/token: owns the cache of verified tokens, the issuers, and the calls that wait for keys. Called by the authenticate
-   step and by /authorize. A hit costs one digest and one lookup, no parsing, no allocation; a miss runs the checks from
-   cheap to dear: scheme, parts, header, payload, issuer, claims, and only then a signature. It refuses whatever is left. */
+/* authz/token: owns the cache of verified tokens, the issuers, and the calls that wait for keys. Called by the
+   authenticate step and by /authorize. A hit costs one digest and one lookup, no parsing, no allocation; a miss runs
+   the checks from cheap to dear: scheme, parts, header, payload, issuer, claims, and only then a signature. It refuses
+   whatever is left. */
 #include "authz/token.h"
 
 #include <stdlib.h>
@@ -120,8 +121,10 @@ static enum op judge(struct pass *p, struct slice authorization)
     struct jws j;
     enum op op = OP_DONE;
     if (jws_read(text, &a, &j, &p->refusal)) {
-        if (p->tokens->config.upstream) judge_unverified(p, &j);
-        else op = judge_signed(p, &j);
+        if (p->tokens->config.upstream)
+            judge_unverified(p, &j);
+        else
+            op = judge_signed(p, &j);
         jws_finish(&j);
     }
     arena_reset(&a);
@@ -182,7 +185,7 @@ static struct slice take_pending(struct token_call *c)
     return s;
 }
 
-/* All who waited at this moment are judged once more, for good; who comes by their callbacks waits for the next fetch. */
+/* All who waited at this moment are judged once more, for good; who comes by their callbacks waits for the next. */
 static void on_settled(struct issuer *i)
 {
     struct list told;

@@ -1,5 +1,5 @@
-/* See fakes/fake_fetch.h. A misuse that the real client would answer with a crash (cancel of a call that was answered or
-   cancelled already) fails a CHECK here. */
+/* See fakes/fake_fetch.h. A misuse that the real client would answer with a crash (cancel of a call that was answered
+   or cancelled already) fails a CHECK here. */
 #include "fakes/fake_fetch.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ struct fetch *fetch_create(struct loop *l)
 
 static void free_call(struct fetch_call *c)
 {
-    for (size_t i = 0; i < c->headers_n; i++) free(c->headers[i]);
+    for (size_t i = 0; i < c->headers_n; i++)
+        free(c->headers[i]);
     free(c->headers);
     free(c->method);
     free(c->url);
@@ -52,13 +53,15 @@ struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
     c->body_n = q->body.n;
     c->headers_n = q->headers_n;
     c->headers = xzalloc((q->headers_n + 1) * sizeof *c->headers);
-    for (size_t i = 0; i < q->headers_n; i++) c->headers[i] = copy(q->headers[i]);
+    for (size_t i = 0; i < q->headers_n; i++)
+        c->headers[i] = copy(q->headers[i]);
     c->timeout_ms = q->timeout_ms;
     c->max_bytes = q->max_bytes;
     c->on_answer = on_answer;
     c->arg = arg;
     struct fetch_call **last = &f->first;
-    while (*last) last = &(*last)->next;
+    while (*last)
+        last = &(*last)->next;
     *last = c;
     return c;
 }
@@ -87,21 +90,24 @@ const char *fetch_version(void)
 size_t fake_fetch_started(const struct fetch *f)
 {
     size_t n = 0;
-    for (const struct fetch_call *c = f->first; c; c = c->next) n++;
+    for (const struct fetch_call *c = f->first; c; c = c->next)
+        n++;
     return n;
 }
 
 size_t fake_fetch_open(const struct fetch *f)
 {
     size_t n = 0;
-    for (const struct fetch_call *c = f->first; c; c = c->next) n += c->state == FAKE_CALL_OPEN;
+    for (const struct fetch_call *c = f->first; c; c = c->next)
+        n += c->state == FAKE_CALL_OPEN;
     return n;
 }
 
 struct fetch_call *fake_fetch_nth(const struct fetch *f, size_t n)
 {
     struct fetch_call *c = f->first;
-    while (c && n--) c = c->next;
+    while (c && n--)
+        c = c->next;
     CHECK(c, "no such call was started");
     return c;
 }
@@ -109,7 +115,8 @@ struct fetch_call *fake_fetch_nth(const struct fetch *f, size_t n)
 struct fetch_call *fake_fetch_oldest(const struct fetch *f)
 {
     struct fetch_call *c = f->first;
-    while (c && c->state != FAKE_CALL_OPEN) c = c->next;
+    while (c && c->state != FAKE_CALL_OPEN)
+        c = c->next;
     return c;
 }
 

@@ -1,6 +1,6 @@
-/* fakes/fake_fetch: remote/fetch.h without a network. Every call is recorded and stays open until the test answers it by
-   hand; a cancelled call can no longer be answered. Linked into a test program before the remote library, so that the
-   real one is not pulled in. Everything is freed by fetch_destroy. */
+/* fakes/fake_fetch: remote/fetch.h without a network. Every call is recorded and stays open until the test answers it
+   by hand; a cancelled call can no longer be answered. Linked into a test program before the remote library, so that
+   the real one is not pulled in. Everything is freed by fetch_destroy. */
 #ifndef FAKES_FAKE_FETCH_H
 #define FAKES_FAKE_FETCH_H
 

@@ -60,7 +60,8 @@ static struct redis_call *queue(struct redis *r, struct slice key, bool incremen
     c->on_value = on_value;
     c->arg = arg;
     struct redis_call **last = &r->calls;
-    while (*last) last = &(*last)->next;
+    while (*last)
+        last = &(*last)->next;
     *last = c;
     return c;
 }
@@ -179,14 +180,16 @@ size_t fake_redis_deliver(struct redis *r)
 size_t fake_redis_waiting(const struct redis *r)
 {
     size_t n = 0;
-    for (const struct redis_call *c = r->calls; c; c = c->next) n++;
+    for (const struct redis_call *c = r->calls; c; c = c->next)
+        n++;
     return n;
 }
 
 const struct fake_redis_item *fake_redis_find(const struct redis *r, const char *key)
 {
     const struct fake_redis_item *i = r->items;
-    while (i && strcmp(i->key, key) != 0) i = i->next;
+    while (i && strcmp(i->key, key) != 0)
+        i = i->next;
     return i;
 }
 
@@ -198,6 +201,7 @@ void fake_redis_put(struct redis *r, const char *key, const char *value, int64_t
 const struct fake_redis_item *fake_redis_nth(const struct redis *r, size_t n)
 {
     const struct fake_redis_item *i = r->items;
-    while (i && n--) i = i->next;
+    while (i && n--)
+        i = i->next;
     return i;
 }

@@ -44,11 +44,11 @@ static void test_refuses(void **state)
 {
     (void)state;
     static const char *const rows[] = {
-        "Z",      "Zm9vY",   /* one character over */
-        "Zg==",   "Zm8=",    "=",        "====", /* padding */
-        "Zh",     "Zm9",     "__",       "AB",   /* left-over bits: Zg, Zm8, _w, AA say the same */
-        "Zm9v\n", "Zm 9v",   " Zm9v",    "Zm9v ", "Zm9vYmFy\r\n", "\tZg",
-        "Zm+v",   "Zm/v",    "Zm9v.Zm8", "Zm9v,", "Zm9%", "Z\x80\x80\x80", "Zm9\xc3\xa9",
+        "Z",      "Zm9vY",                     /* one character over */
+        "Zg==",   "Zm8=",     "=",     "====", /* padding */
+        "Zh",     "Zm9",      "__",    "AB",   /* left-over bits: Zg, Zm8, _w, AA say the same */
+        "Zm9v\n", "Zm 9v",    " Zm9v", "Zm9v ", "Zm9vYmFy\r\n",  "\tZg",        "Zm+v",
+        "Zm/v",   "Zm9v.Zm8", "Zm9v,", "Zm9%",  "Z\x80\x80\x80", "Zm9\xc3\xa9",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char out[32];
@@ -74,7 +74,8 @@ static void test_one_spelling(void **state)
         assert_int_equal(n, 2);
         seen[out[0] << 8 | out[1]]++;
     }
-    for (size_t i = 0; i < 65536; i++) assert_int_equal(seen[i], 1);
+    for (size_t i = 0; i < 65536; i++)
+        assert_int_equal(seen[i], 1);
 }
 
 int main(void)

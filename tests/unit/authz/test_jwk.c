@@ -108,12 +108,12 @@ static void test_rsa_numbers(void **state)
         {rsa_jwk(&a, n, "AAEAAQ"), true},
         {maker_jwk(&a, small, ""), false},
         {maker_jwk(&a, almost, ""), false},
-        {rsa_jwk(&a, n, "AQ"), false},               /* 1 */
-        {rsa_jwk(&a, n, "BA"), false},               /* 4 */
-        {rsa_jwk(&a, n, "AA"), false},               /* 0 */
+        {rsa_jwk(&a, n, "AQ"), false}, /* 1 */
+        {rsa_jwk(&a, n, "BA"), false}, /* 4 */
+        {rsa_jwk(&a, n, "AA"), false}, /* 0 */
         {rsa_jwk(&a, n, ""), false},
         {rsa_jwk(&a, n, "AQAB="), false},
-        {rsa_jwk(&a, n, "AQAAAAAAAAAB"), false},     /* 72 bits */
+        {rsa_jwk(&a, n, "AQAAAAAAAAAB"), false}, /* 72 bits */
         {rsa_jwk(&a, "", "AQAB"), false},
         {rsa_jwk(&a, "AA", "AQAB"), false},
         {rsa_jwk(&a, maker_base64url(&a, even, sizeof even), "AQAB"), false},
@@ -127,7 +127,8 @@ static void test_rsa_numbers(void **state)
         {"7", false},
         {"null", false},
         {"[]", false},
-        {"{\"kty\":\"oct\",\"k\":\"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow\"}",
+        {"{\"kty\":\"oct\",\"k\":\"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-"
+         "1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow\"}",
          false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -231,9 +232,10 @@ static void test_broken_among_good(void **state)
     arena_init(&a);
     struct keyset s = {0};
     const char *error;
-    const char *text = arena_printf(&a, "{\"keys\":[7,%s,{\"kty\":\"oct\",\"k\":\"AA\"},%s,{},%s]}", maker_kid_jwk(&a, rsa, "a"),
-                                    maker_kid_jwk(&a, rsa, "a"), maker_kid_jwk(&a, p256, "a"))
-                           .p;
+    const char *text =
+        arena_printf(&a, "{\"keys\":[7,%s,{\"kty\":\"oct\",\"k\":\"AA\"},%s,{},%s]}", maker_kid_jwk(&a, rsa, "a"),
+                     maker_kid_jwk(&a, rsa, "a"), maker_kid_jwk(&a, p256, "a"))
+            .p;
     assert_true(keyset_replace(&s, slice_str(text), &error));
     assert_int_equal(s.n, 2);
     assert_int_equal(s.skipped, 4); /* the key that stands there twice is one */

@@ -1,5 +1,8 @@
 #include "authz/jwks.h"
 
+#include <unistd.h>
+
+#include "base/log.h"
 #include "token_fixture.h"
 
 struct source {
@@ -160,8 +163,10 @@ static void test_bad_answers_keep_the_old_keys(void **state)
         fake_fetch_answer(open_call(&s), 200, s.keys);
         const struct jwk *before = jwks_keys(s.jwks)->keys[0];
         fixture_pass(&s.x, 601000);
-        if (rows[i].status) fake_fetch_answer(open_call(&s), rows[i].status, rows[i].body);
-        else fake_fetch_fail(open_call(&s), rows[i].outcome);
+        if (rows[i].status)
+            fake_fetch_answer(open_call(&s), rows[i].status, rows[i].body);
+        else
+            fake_fetch_fail(open_call(&s), rows[i].outcome);
         assert_int_equal(s.settled, 2);
         assert_non_null(jwks_error(s.jwks));
         assert_true(jwks_usable(s.jwks));
@@ -251,6 +256,45 @@ static void test_fixed(void **state)
     finish(&s);
 }
 
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+/* One line for a load, one for the first failure in a row, one for the recovery. */
+static void test_log_lines(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    log_open(fileno(file), LOG_INFO);
+    struct source s;
+    start(&s, 86400000);
+    fake_fetch_answer(open_call(&s), 200, s.keys);
+    fixture_pass(&s.x, 601000);
+    for (int i = 0; i < 3; i++) {
+        fake_fetch_answer(open_call(&s), 200, "{\"keys\":[]}");
+        until_next_fetch(&s, 50, 6000);
+    }
+    fake_fetch_answer(open_call(&s), 200, s.keys);
+    finish(&s);
+    log_flush();
+    char text[8192] = {0};
+    assert_true(pread(fileno(file), text, sizeof text - 1, 0) > 0);
+    log_close();
+    fclose(file);
+    assert_int_equal(count(text, "\n"), 3);
+    assert_int_equal(count(text, "\"keys_loaded\""), 1);
+    assert_int_equal(count(text, "\"keys_failed\""), 1);
+    assert_int_equal(count(text, "\"keys_recovered\""), 1);
+    assert_int_equal(count(text, "\"issuer\":\"" ISSUER "\""), 3);
+    assert_int_equal(count(text, "\"keys\":1"), 3);
+    assert_int_equal(count(text, "\"error\":\"the key set is empty\""), 1);
+}
+
 static int make_key(void **state)
 {
     (void)state;
@@ -276,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_refreshed_before_stale),
         cmocka_unit_test(test_refetch_once_in_30_s),
         cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_log_lines),
     };
     return cmocka_run_group_tests(tests, make_key, free_key);
 }

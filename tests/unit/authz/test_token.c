@@ -26,7 +26,8 @@ static int free_keys(void **state)
 {
     (void)state;
     EVP_PKEY *const all[] = {rsa, rsa_other, p256, p384, p521, ed};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) EVP_PKEY_free(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        EVP_PKEY_free(all[i]);
     return 0;
 }
 
@@ -42,15 +43,16 @@ static void test_every_algorithm(void **state)
     const struct {
         const char *name;
         EVP_PKEY *key;
-    } rows[] = {{"RS256", rsa}, {"RS384", rsa}, {"RS512", rsa},  {"PS256", rsa},  {"PS384", rsa},
+    } rows[] = {{"RS256", rsa}, {"RS384", rsa},  {"RS512", rsa},  {"PS256", rsa},  {"PS384", rsa},
                 {"PS512", rsa}, {"ES256", p256}, {"ES384", p384}, {"ES512", p521}, {"EdDSA", ed}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fixture x;
         fixture_init(&x);
-        fixture_open_file(&x, maker_jwks(&x.arena, maker_kid_jwk(&x.arena, rsa, "rsa"), maker_kid_jwk(&x.arena, p256, "e"),
-                                         arena_printf(&x.arena, "%s,%s,%s", maker_kid_jwk(&x.arena, p384, "e"),
-                                                      maker_kid_jwk(&x.arena, p521, "e"), maker_jwk(&x.arena, ed, ""))
-                                             .p));
+        fixture_open_file(&x,
+                          maker_jwks(&x.arena, maker_kid_jwk(&x.arena, rsa, "rsa"), maker_kid_jwk(&x.arena, p256, "e"),
+                                     arena_printf(&x.arena, "%s,%s,%s", maker_kid_jwk(&x.arena, p384, "e"),
+                                                  maker_kid_jwk(&x.arena, p521, "e"), maker_jwk(&x.arena, ed, ""))
+                                         .p));
         const char *header = arena_printf(&x.arena, "{\"alg\":\"%s\",\"typ\":\"JWT\"}", rows[i].name).p;
         const char *good = maker_bearer(&x.arena, header, fixture_payload(&x, ""), rows[i].name, rows[i].key);
         fixture_accepted(&x, good, false);
@@ -60,8 +62,9 @@ static void test_every_algorithm(void **state)
         char *last = bad + strlen(bad) - 10;
         *last = *last == 'A' ? 'B' : 'A';
         fixture_refused(&x, bad, REASON_TOKEN_SIGNATURE);
-        fixture_refused(&x, maker_join(&x.arena, maker_input(&x.arena, header, fixture_payload(&x, ",\"admin\":true")),
-                                       maker_sign(&x.arena, rows[i].name, rows[i].key, SLICE("another.input"))),
+        fixture_refused(&x,
+                        maker_join(&x.arena, maker_input(&x.arena, header, fixture_payload(&x, ",\"admin\":true")),
+                                   maker_sign(&x.arena, rows[i].name, rows[i].key, SLICE("another.input"))),
                         REASON_TOKEN_SIGNATURE);
         fixture_finish(&x);
     }
@@ -76,7 +79,8 @@ static void test_what_comes_out(void **state)
     x.config.claims = (struct texts){claims, 3};
     x.config.name_claim = SLICE("preferred_username");
     fixture_open_file(&x, maker_jwks(&x.arena, maker_jwk(&x.arena, ed, ""), NULL, NULL));
-    const char *payload = fixture_payload(&x, ",\"preferred_username\":\"al\xc3\xaf\x63\x65\",\"roles\":[\"a\", 1.5],\"scope\":\"r w\"");
+    const char *payload =
+        fixture_payload(&x, ",\"preferred_username\":\"al\xc3\xaf\x63\x65\",\"roles\":[\"a\", 1.5],\"scope\":\"r w\"");
     const char *bearer = maker_bearer(&x.arena, HEADER("EdDSA"), payload, "EdDSA", ed);
     for (int round = 0; round < 2; round++) {
         struct token_call c = fixture_check(&x, bearer);
@@ -116,8 +120,9 @@ static void test_algorithm_confusion(void **state)
     const char *p = fixture_payload(&x, "");
     struct slice n = slice_str(maker_number(a, rsa, OSSL_PKEY_PARAM_RSA_N, 0));
     const char *oct = "{\"kty\":\"oct\",\"kid\":\"rsa\",\"k\":\"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U\"}";
-    fixture_open_file(&x, maker_jwks(a, maker_jwk(a, rsa, ",\"kid\":\"rsa\",\"alg\":\"RS256\""), oct,
-                                     arena_printf(a, "%s,%s", maker_kid_jwk(a, p384, "p384"), maker_kid_jwk(a, ed, "ed")).p));
+    fixture_open_file(
+        &x, maker_jwks(a, maker_jwk(a, rsa, ",\"kid\":\"rsa\",\"alg\":\"RS256\""), oct,
+                       arena_printf(a, "%s,%s", maker_kid_jwk(a, p384, "p384"), maker_kid_jwk(a, ed, "ed")).p));
     const struct {
         const char *bearer;
         enum reason reason;
@@ -147,7 +152,8 @@ static void test_algorithm_confusion(void **state)
         {maker_bearer(a, HEADER_KID("rs256", "rsa"), p, "RS256", rsa), REASON_TOKEN_ALGORITHM},
         {maker_bearer(a, HEADER_KID("", "rsa"), p, "RS256", rsa), REASON_TOKEN_ALGORITHM},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) fixture_refused(&x, rows[i].bearer, rows[i].reason);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        fixture_refused(&x, rows[i].bearer, rows[i].reason);
     fixture_accepted(&x, maker_bearer(a, HEADER_KID("RS256", "rsa"), p, "RS256", rsa), false);
     OPENSSL_free(der);
     BIO_free(bio);
@@ -179,7 +185,8 @@ static void test_none(void **state)
         const char *header = arena_printf(&x.arena, "{\"alg\":\"%s\"}", names[i]).p;
         struct slice input = maker_input(&x.arena, header, fixture_payload(&x, ""));
         fixture_refused(&x, maker_join(&x.arena, input, SLICE("")), REASON_TOKEN_ALGORITHM);
-        fixture_refused(&x, maker_join(&x.arena, input, maker_sign(&x.arena, "RS256", rsa, input)), REASON_TOKEN_ALGORITHM);
+        fixture_refused(&x, maker_join(&x.arena, input, maker_sign(&x.arena, "RS256", rsa, input)),
+                        REASON_TOKEN_ALGORITHM);
     }
     struct slice input = maker_input(&x.arena, HEADER("RS256"), fixture_payload(&x, ""));
     fixture_refused(&x, maker_join(&x.arena, input, SLICE("")), REASON_TOKEN_SIGNATURE);
@@ -233,8 +240,10 @@ static void test_headers(void **state)
     open_with(&x, ed);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *bearer = maker_bearer(&x.arena, rows[i].header, fixture_payload(&x, ""), "EdDSA", ed);
-        if (rows[i].reason == REASON_FORWARDED) fixture_accepted(&x, bearer, false);
-        else fixture_refused(&x, bearer, rows[i].reason);
+        if (rows[i].reason == REASON_FORWARDED)
+            fixture_accepted(&x, bearer, false);
+        else
+            fixture_refused(&x, bearer, rows[i].reason);
     }
     char kid[1024];
     memset(kid, 'k', 513);
@@ -254,11 +263,21 @@ static void test_form(void **state)
     const char *good = maker_join(&x.arena, input, maker_sign(&x.arena, "EdDSA", ed, input));
     const char *token = good + 7;
     const char *const malformed[] = {
-        "Bearer a", "Bearer a.b", "Bearer ..", "Bearer a.b.c.d", "Bearer a.b.c.d.e", "Bearer .", "Bearer abc",
-        arena_printf(&x.arena, "Bearer %s.", token).p, arena_printf(&x.arena, "Bearer .%s", token).p,
-        arena_printf(&x.arena, "Bearer %s=", token).p, arena_printf(&x.arena, "Bearer %s==", token).p,
-        arena_printf(&x.arena, "Bearer %s+", token).p, arena_printf(&x.arena, "Bearer %s\n", token).p,
-        arena_printf(&x.arena, "Bearer %sAAA", token).p, arena_printf(&x.arena, "Bearer \"%s\"", token).p,
+        "Bearer a",
+        "Bearer a.b",
+        "Bearer ..",
+        "Bearer a.b.c.d",
+        "Bearer a.b.c.d.e",
+        "Bearer .",
+        "Bearer abc",
+        arena_printf(&x.arena, "Bearer %s.", token).p,
+        arena_printf(&x.arena, "Bearer .%s", token).p,
+        arena_printf(&x.arena, "Bearer %s=", token).p,
+        arena_printf(&x.arena, "Bearer %s==", token).p,
+        arena_printf(&x.arena, "Bearer %s+", token).p,
+        arena_printf(&x.arena, "Bearer %s\n", token).p,
+        arena_printf(&x.arena, "Bearer %sAAA", token).p,
+        arena_printf(&x.arena, "Bearer \"%s\"", token).p,
     };
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         fixture_refused(&x, malformed[i], REASON_TOKEN_MALFORMED);
@@ -302,7 +321,8 @@ static void test_secret(void **state)
     (void)state;
     static const struct slice names[] = {{"HS256", 5}, {"HS384", 5}, {"HS512", 5}};
     char secret[64];
-    for (size_t i = 0; i < sizeof secret; i++) secret[i] = (char)(i * 37); /* any bytes, a NUL among them */
+    for (size_t i = 0; i < sizeof secret; i++)
+        secret[i] = (char)(i * 37); /* any bytes, a NUL among them */
     struct fixture x;
     fixture_init(&x);
     x.issuer.secret = slice_make(secret, sizeof secret);
@@ -344,8 +364,10 @@ static void test_without_kid(void **state)
         buf_add_char(&b, '\0');
         fixture_open_file(&x, b.p);
         const char *bearer = maker_bearer(&x.arena, HEADER("EdDSA"), fixture_payload(&x, ""), "EdDSA", ed);
-        if (before == 7) fixture_accepted(&x, bearer, false);
-        else fixture_refused(&x, bearer, REASON_TOKEN_SIGNATURE);
+        if (before == 7)
+            fixture_accepted(&x, bearer, false);
+        else
+            fixture_refused(&x, bearer, REASON_TOKEN_SIGNATURE);
         fixture_finish(&x);
     }
 }

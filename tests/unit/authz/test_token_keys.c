@@ -47,7 +47,8 @@ static enum op start(struct fixture *x, struct waiter *w, const char *authorizat
 
 static const char *set_of(struct fixture *x, EVP_PKEY *a, const char *a_kid, EVP_PKEY *b, const char *b_kid)
 {
-    return maker_jwks(&x->arena, maker_kid_jwk(&x->arena, a, a_kid), b ? maker_kid_jwk(&x->arena, b, b_kid) : NULL, NULL);
+    return maker_jwks(&x->arena, maker_kid_jwk(&x->arena, a, a_kid), b ? maker_kid_jwk(&x->arena, b, b_kid) : NULL,
+                      NULL);
 }
 
 static const char *signed_by(struct fixture *x, EVP_PKEY *key, const char *kid, const char *more)
@@ -107,9 +108,11 @@ static void test_unknown_kid_one_fetch_for_all(void **state)
     fixture_init(&x);
     fixture_open_url(&x, set_of(&x, one, "1", NULL, NULL));
     const char *fresh = signed_by(&x, two, "2", ""), *unknown = signed_by(&x, two, "never", "");
-    for (int i = 0; i < WAITERS; i++) assert_int_equal(start(&x, &w[i], i % 2 ? unknown : fresh), OP_PENDING);
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(start(&x, &w[i], i % 2 ? unknown : fresh), OP_PENDING);
     assert_int_equal(fake_fetch_started(x.fetch), 2);
-    for (int i = 0; i < WAITERS; i++) assert_int_equal(w[i].done, 0);
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(w[i].done, 0);
     w[4].cancels = &w[7];
     tokens_cancel(&w[2].call);
     fake_fetch_answer(fake_fetch_oldest(x.fetch), 200, set_of(&x, one, "1", two, "2"));
@@ -148,9 +151,11 @@ static void test_cheap_refusals_ask_nobody(void **state)
     struct fixture x;
     fixture_init(&x);
     fixture_open_url(&x, set_of(&x, one, "1", NULL, NULL));
-    const char *headers[] = {"{\"alg\":\"HS256\",\"kid\":\"z\"}", "{\"alg\":\"EdDSA\",\"kid\":\"z\",\"jku\":\"https://e.test\"}"};
+    const char *headers[] = {"{\"alg\":\"HS256\",\"kid\":\"z\"}",
+                             "{\"alg\":\"EdDSA\",\"kid\":\"z\",\"jku\":\"https://e.test\"}"};
     for (size_t i = 0; i < 2; i++) {
-        struct token_call c = fixture_check(&x, maker_bearer(&x.arena, headers[i], fixture_payload(&x, ""), "EdDSA", two));
+        struct token_call c =
+            fixture_check(&x, maker_bearer(&x.arena, headers[i], fixture_payload(&x, ""), "EdDSA", two));
         assert_null(c.token);
     }
     const char *payloads[] = {"{\"iss\":\"" ISSUER "\",\"aud\":\"api\",\"sub\":\"a\",\"exp\":5}",
@@ -158,8 +163,8 @@ static void test_cheap_refusals_ask_nobody(void **state)
                               "{\"iss\":\"" ISSUER "\",\"aud\":\"api\",\"exp\":99999999999}",
                               "{\"iss\":\"https://e.test\",\"aud\":\"api\",\"sub\":\"a\",\"exp\":99999999999}"};
     for (size_t i = 0; i < 4; i++) {
-        struct token_call c = fixture_check(
-            &x, maker_bearer(&x.arena, "{\"alg\":\"EdDSA\",\"kid\":\"z\"}", payloads[i], "EdDSA", two));
+        struct token_call c =
+            fixture_check(&x, maker_bearer(&x.arena, "{\"alg\":\"EdDSA\",\"kid\":\"z\"}", payloads[i], "EdDSA", two));
         assert_null(c.token);
     }
     assert_int_equal(fake_fetch_started(x.fetch), 1);

@@ -92,7 +92,8 @@ static inline long long fixture_now_s(const struct fixture *x)
 static inline void fixture_pass(struct fixture *x, int64_t ms)
 {
     loop_advance(x->loop, ms);
-    for (int i = 0; i < 2; i++) loop_turn(x->loop);
+    for (int i = 0; i < 2; i++)
+        loop_turn(x->loop);
 }
 
 /* A payload that is good for five minutes, with more members (each after a comma). */
@@ -111,8 +112,10 @@ static inline struct token_call fixture_check(struct fixture *x, const char *aut
     memcpy(exact, authorization, strlen(authorization));
     assert_int_equal(tokens_check(x->tokens, slice_make(exact, strlen(authorization)), &c), OP_DONE);
     free(exact);
-    if (c.token) assert_int_equal(c.reason, REASON_FORWARDED);
-    else assert_non_null(c.detail);
+    if (c.token)
+        assert_int_equal(c.reason, REASON_FORWARDED);
+    else
+        assert_non_null(c.detail);
     return c;
 }
 

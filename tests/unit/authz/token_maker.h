@@ -1,5 +1,5 @@
-/* token_maker: keys, key sets and tokens for tests, made with OpenSSL alone, so that what the code under test reads was not
-   written by it. Texts are in the caller's arena, with a NUL behind them. */
+/* token_maker: keys, key sets and tokens for tests, made with OpenSSL alone, so that what the code under test reads was
+   not written by it. Texts are in the caller's arena, with a NUL behind them. */
 #ifndef UNIT_AUTHZ_TOKEN_MAKER_H
 #define UNIT_AUTHZ_TOKEN_MAKER_H
 
@@ -34,9 +34,11 @@ static inline const char *maker_base64url(struct arena *a, const void *bytes, si
 {
     char *out = arena_alloc(a, (n + 2) / 3 * 4 + 1);
     int len = EVP_EncodeBlock((unsigned char *)out, bytes, (int)n);
-    while (len && out[len - 1] == '=') len--;
+    while (len && out[len - 1] == '=')
+        len--;
     out[len] = '\0';
-    for (char *c = out; *c; c++) *c = *c == '+' ? '-' : *c == '/' ? '_' : *c;
+    for (char *c = out; *c; c++)
+        *c = *c == '+' ? '-' : *c == '/' ? '_' : *c;
     return out;
 }
 
@@ -109,8 +111,8 @@ static inline const char *maker_digest(const char *alg)
 
 /* Signs with the key whether or not the algorithm suits it; for ES the halves are as long as the key's curve says.
    salt: of PS, RSA_PSS_SALTLEN_DIGEST for a right one. DER for ES with raw false. */
-static inline struct slice maker_sign_with(struct arena *a, const char *alg, EVP_PKEY *key, struct slice input, int salt,
-                                           bool raw)
+static inline struct slice maker_sign_with(struct arena *a, const char *alg, EVP_PKEY *key, struct slice input,
+                                           int salt, bool raw)
 {
     unsigned char *out = arena_alloc(a, 2048), der[256];
     size_t n = 2048;
