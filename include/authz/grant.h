@@ -3,6 +3,7 @@
 #ifndef AUTHZ_GRANT_H
 #define AUTHZ_GRANT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "authz/shape.h"
@@ -24,6 +25,10 @@ struct grant;
 
 struct grant *grant_create(const struct grant_config *c, char **error);
 void grant_destroy(struct grant *g);
+
+/* Runs a shape of the grant or of /authorize once, at load, on a sample with everything in it. False: *error (heap
+   text) says with what name's shape failed; it would fail each request. */
+bool grant_try(struct shape *s, const char *name, char **error);
 
 /* input: JSON text {"user":…,"decision":…|null,"request":…,"timestamp":…}. Appends the header value to out.
    exp_s: Unix, for JWS. REASON_FORWARDED when made; else GRANT_TOO_LARGE or GRANT_FAILED (*detail: heap text

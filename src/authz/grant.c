@@ -48,6 +48,28 @@ void grant_destroy(struct grant *g)
     free(g);
 }
 
+bool grant_try(struct shape *s, const char *name, char **error)
+{
+    const struct slice sample =
+        SLICE("{\"user\":{\"id\":\"sample\",\"username\":\"sample\",\"email\":\"sample@example\",\"roles\":[\"role\"],"
+              "\"offices\":[\"office\"],\"authenticated\":true},\"decision\":{\"allow\":true,\"id\":\"sample\","
+              "\"reason\":\"sample\",\"filters\":{},\"headers\":{},\"constraints\":{},\"context\":{}},\"request\":{"
+              "\"method\":\"GET\",\"path\":\"/sample\",\"query\":\"a=b\",\"resource\":\"sample\",\"action\":\"read\"},"
+              "\"timestamp\":\"2026-01-01T00:00:00.000Z\"}");
+    struct buf out;
+    char *detail = NULL;
+    buf_init(&out, NULL);
+    bool good = shape_run(s, sample, &out, &detail) && out.n && out.p[0] == '{';
+    buf_free(&out);
+    if (!good) {
+        buf_printf(&out, "%s: on a sample: %s", name, detail ? detail : "the output is not an object");
+        buf_add_char(&out, '\0');
+        *error = out.p;
+    }
+    free(detail);
+    return good;
+}
+
 static int set_int(jwt_t *jwt, const char *name, int64_t value)
 {
     jwt_del_grants(jwt, name);

@@ -54,7 +54,9 @@ struct wire *wire_prepare(const struct conf *c, char **error)
     copy_issuers(w);
     bool ok = compile(&w->context_shape, c->context.shape_name, c->context.shape, error) &&
               compile(&w->grant_shape, c->grant.shape_name, c->grant.shape, error) &&
-              compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error);
+              compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error) &&
+              (!w->grant_shape || grant_try(w->grant_shape, c->grant.shape_name.p, error)) &&
+              (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error));
     if (ok) {
         struct grant_config grant = {
             .format = formats[c->grant.format],

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "authz/shape.h"
+#include "authz/grant.h"
 
 static struct buf read_file(const char *name)
 {
@@ -306,6 +306,14 @@ static void test_claims(void **state)
     check_rows(shapes.claims, rows, sizeof rows / sizeof rows[0]);
 }
 
+static void test_sample(void **state)
+{
+    (void)state;
+    char *error = NULL;
+    if (!grant_try(shapes.grant, "grant", &error) || !grant_try(shapes.authorize, "authorize", &error))
+        fail_msg("%s", error);
+}
+
 /* A shape has no modules, so the rules stand in both files; they must not drift apart. */
 static void test_common_text(void **state)
 {
@@ -329,10 +337,9 @@ static void test_common_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_context),     cmocka_unit_test(test_context_keeps_order),
-        cmocka_unit_test(test_constraints), cmocka_unit_test(test_grant),
-        cmocka_unit_test(test_authorize),   cmocka_unit_test(test_claims),
-        cmocka_unit_test(test_common_text),
+        cmocka_unit_test(test_context), cmocka_unit_test(test_context_keeps_order), cmocka_unit_test(test_constraints),
+        cmocka_unit_test(test_grant),   cmocka_unit_test(test_authorize),           cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_sample),  cmocka_unit_test(test_common_text),
     };
     return cmocka_run_group_tests(tests, load_all, free_all);
 }

@@ -153,6 +153,29 @@ static void test_shapes(void **state)
     }
 }
 
+static void test_sample(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *program, *mentions;
+    } rows[] = {
+        {"{id: .user.id, d: .decision.id, q: .request.query, at: .timestamp}", NULL},
+        {".decision.constraints", NULL},
+        {"env", "x.jq: on a sample: a shape has no env"},
+        {".user.id", "x.jq: on a sample: the output is not an object"},
+        {"empty", "x.jq: on a sample: no output"},
+        {"{a: (.user.id | keys)}", "x.jq: on a sample: "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *error = NULL;
+        struct shape *s = shape_compile("x.jq", slice_str(rows[i].program), &error);
+        assert_int_equal(grant_try(s, "x.jq", &error), rows[i].mentions == NULL);
+        if (rows[i].mentions) assert_non_null(strstr(error, rows[i].mentions));
+        free(error);
+        shape_destroy(s);
+    }
+}
+
 static char *pem_of(EVP_PKEY *key)
 {
     char *data, *pem;
@@ -386,15 +409,11 @@ static void test_base64url(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_general_forms),
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_jws_rsa),
-        cmocka_unit_test(test_jws_ec),
-        cmocka_unit_test(test_kid_is_the_thumbprint),
-        cmocka_unit_test(test_refused_keys),
-        cmocka_unit_test(test_encrypted_key),
+        cmocka_unit_test(test_general_forms), cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_limit),         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_sample),        cmocka_unit_test(test_jws_rsa),
+        cmocka_unit_test(test_jws_ec),        cmocka_unit_test(test_kid_is_the_thumbprint),
+        cmocka_unit_test(test_refused_keys),  cmocka_unit_test(test_encrypted_key),
         cmocka_unit_test(test_base64url),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
