@@ -142,100 +142,101 @@ static void test_key(void **state)
 
 /* --- what is answered ------------------------------------------------------------------------------------------- */
 
+static const struct {
+    enum fetch_outcome outcome;
+    int status;
+    const char *body;
+    enum reason reason;
+    bool kept;
+} answers[] = {
+    {FETCH_ANSWERED, 200, "{\"result\":true}", REASON_FORWARDED, true},
+    {FETCH_ANSWERED, 200, "{\"result\":false}", REASON_POLICY_DENIED, true},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true}}", REASON_FORWARDED, true},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false}}", REASON_POLICY_DENIED, true},
+    {FETCH_ANSWERED, 200,
+     "{\"result\":{\"allow\":true,\"reason\":\"r\",\"ttl\":5,\"filters\":{},\"headers\":{},\"constraints\":{},"
+     "\"context\":{},\"other\":[1]},\"decision_id\":\"x\",\"metrics\":{}}",
+     REASON_FORWARDED, true},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":0}}", REASON_FORWARDED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false,\"ttl\":0}}", REASON_POLICY_DENIED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":0.5}}", REASON_FORWARDED, true},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":1e300}}", REASON_FORWARDED, true},
+
+    {FETCH_ANSWERED, 200, "{}", REASON_POLICY_UNDEFINED, false},
+    {FETCH_ANSWERED, 200, "{\"results\":true}", REASON_POLICY_UNDEFINED, false},
+    {FETCH_ANSWERED, 200, "{\"allow\":true}", REASON_POLICY_UNDEFINED, false},
+
+    {FETCH_ANSWERED, 200, "{\"result\":null}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":\"true\"}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":1}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":[true]}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":\"true\"}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":1}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":null}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"Allow\":true}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":{\"allow\":true}}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":5}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":null}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":-1}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":-0.001}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":\"5\"}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":null}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":true}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"filters\":[]}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"headers\":\"x\"}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"constraints\":null}}", REASON_POLICY_MALFORMED, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"context\":7}}", REASON_POLICY_MALFORMED, false},
+
+    {FETCH_ANSWERED, 200, "", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "true", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "[{\"result\":true}]", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "<html>", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":true", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":true}}", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":true}{\"result\":true}", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":false,\"result\":true}", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false,\"allow\":true}}", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":NaN}}", REASON_POLICY_GARBAGE, false},
+    {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":\"\xff\"}}", REASON_POLICY_GARBAGE, false},
+
+    {FETCH_ANSWERED, 201, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 204, "", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 302, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 400, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 401, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 403, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 404, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_ANSWERED, 500, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_TIMEOUT, 0, "", REASON_POLICY_TIMEOUT, false},
+    {FETCH_TOO_LARGE, 0, "", REASON_POLICY_GARBAGE, false},
+    {FETCH_UNREACHABLE, 0, "", REASON_POLICY_UNAVAILABLE, false},
+    {FETCH_BROKEN, 0, "", REASON_POLICY_UNAVAILABLE, false},
+};
+
 static void test_answers(void **state)
 {
     (void)state;
-    static const struct {
-        enum fetch_outcome outcome;
-        int status;
-        const char *body;
-        enum reason reason;
-        bool kept;
-    } rows[] = {
-        {FETCH_ANSWERED, 200, "{\"result\":true}", REASON_FORWARDED, true},
-        {FETCH_ANSWERED, 200, "{\"result\":false}", REASON_POLICY_DENIED, true},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true}}", REASON_FORWARDED, true},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false}}", REASON_POLICY_DENIED, true},
-        {FETCH_ANSWERED, 200,
-         "{\"result\":{\"allow\":true,\"reason\":\"r\",\"ttl\":5,\"filters\":{},\"headers\":{},\"constraints\":{},"
-         "\"context\":{},\"other\":[1]},\"decision_id\":\"x\",\"metrics\":{}}",
-         REASON_FORWARDED, true},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":0}}", REASON_FORWARDED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false,\"ttl\":0}}", REASON_POLICY_DENIED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":0.5}}", REASON_FORWARDED, true},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":1e300}}", REASON_FORWARDED, true},
-
-        {FETCH_ANSWERED, 200, "{}", REASON_POLICY_UNDEFINED, false},
-        {FETCH_ANSWERED, 200, "{\"results\":true}", REASON_POLICY_UNDEFINED, false},
-        {FETCH_ANSWERED, 200, "{\"allow\":true}", REASON_POLICY_UNDEFINED, false},
-
-        {FETCH_ANSWERED, 200, "{\"result\":null}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":\"true\"}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":1}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":[true]}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":\"true\"}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":1}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":null}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"Allow\":true}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":{\"allow\":true}}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":5}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":null}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":-1}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":-0.001}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":\"5\"}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":null}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":true}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"filters\":[]}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"headers\":\"x\"}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"constraints\":null}}", REASON_POLICY_MALFORMED, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"context\":7}}", REASON_POLICY_MALFORMED, false},
-
-        {FETCH_ANSWERED, 200, "", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "true", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "[{\"result\":true}]", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "<html>", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":true", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":true}}", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":true}{\"result\":true}", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":false,\"result\":true}", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":false,\"allow\":true}}", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"ttl\":NaN}}", REASON_POLICY_GARBAGE, false},
-        {FETCH_ANSWERED, 200, "{\"result\":{\"allow\":true,\"reason\":\"\xff\"}}", REASON_POLICY_GARBAGE, false},
-
-        {FETCH_ANSWERED, 201, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 204, "", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 302, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 400, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 401, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 403, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 404, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_ANSWERED, 500, "{\"result\":true}", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_TIMEOUT, 0, "", REASON_POLICY_TIMEOUT, false},
-        {FETCH_TOO_LARGE, 0, "", REASON_POLICY_GARBAGE, false},
-        {FETCH_UNREACHABLE, 0, "", REASON_POLICY_UNAVAILABLE, false},
-        {FETCH_BROKEN, 0, "", REASON_POLICY_UNAVAILABLE, false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         struct decision_question q = question();
         struct call c;
         open_with(base_config());
         assert_int_equal(find(&c, &q), OP_PENDING);
         struct fetch_call *f = fake_fetch_oldest(t.fetch);
-        if (rows[i].outcome == FETCH_ANSWERED)
-            fake_fetch_answer(f, rows[i].status, rows[i].body);
+        if (answers[i].outcome == FETCH_ANSWERED)
+            fake_fetch_answer(f, answers[i].status, answers[i].body);
         else
-            fake_fetch_fail(f, rows[i].outcome);
+            fake_fetch_fail(f, answers[i].outcome);
         assert_int_equal(c.told, 1);
-        if (c.call.reason != rows[i].reason) fail_msg("row %zu: %s", i, reason_code(c.call.reason));
-        bool spoke = rows[i].reason == REASON_FORWARDED || rows[i].reason == REASON_POLICY_DENIED;
+        if (c.call.reason != answers[i].reason) fail_msg("row %zu: %s", i, reason_code(c.call.reason));
+        bool spoke = answers[i].reason == REASON_FORWARDED || answers[i].reason == REASON_POLICY_DENIED;
         assert_int_equal(c.call.decision != NULL, spoke);
         if (spoke)
-            assert_int_equal(c.call.decision->allow, rows[i].reason == REASON_FORWARDED);
+            assert_int_equal(c.call.decision->allow, answers[i].reason == REASON_FORWARDED);
         else
             assert_non_null(c.call.detail);
         drop(&c);
-        if (remembered(&q) != rows[i].kept) fail_msg("row %zu: kept or not", i);
+        if (remembered(&q) != answers[i].kept) fail_msg("row %zu: kept or not", i);
     }
     struct slice allow[] = {SLICE("timeseries"), SLICE("read"), SLICE("allow")};
     struct slice garbage[] = {SLICE("policy"), SLICE("garbage")}, late[] = {SLICE("policy"), SLICE("timeout")};
