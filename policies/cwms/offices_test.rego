@@ -39,6 +39,7 @@ test_own_offices if {
 	not reaches(object.union(known, {"offices": ["SWT", "HQ"]}), "SPK")
 	not reaches(object.union(known, {"offices": {"a": "HQ"}}), "HQ")
 	not reaches(object.union(known, {"offices": [["HQ"]]}), ["HQ"])
+	not reaches({"id": "anonymous", "offices": ["HQ"]}, "HQ")
 	not reaches(object.union(known, {"offices": [""]}), "")
 	not reaches(object.union(known, {"offices": ["*"]}), "HQ")
 }

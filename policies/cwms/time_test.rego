@@ -292,3 +292,19 @@ test_lifetime_is_sound[name] if {
 test_reason_outside_shift if {
 	answer(operator(6, 18, "UTC"), "create", manual, at("2026-03-10T20:00:00Z")).reason == "Outside of the shift."
 }
+
+# A reason is given only where it is the one that decides.
+test_reason_is_the_one[name] if {
+	some name, c in {
+		"reads elsewhere": {"user": operator(6, 6, "UTC"), "do": "read", "context": {"office_id": "SPK"}},
+		"writes under embargo": {"user": viewer, "do": "create", "context": grouped(0)},
+		"not bound by a shift": {
+			"user": object.union(operator(6, 6, "UTC"), {"roles": ["water_manager"]}),
+			"do": "create", "context": {"office_id": "SPK"},
+		},
+		"may never delete": {"user": operator(6, 6, "UTC"), "do": "delete", "context": manual},
+		"in shift": {"user": operator(6, 18, "UTC"), "do": "create", "context": {"office_id": "SWT"}},
+	}
+	got := answer(c.user, c.do, c.context, day)
+	got == object.union(got, {"allow": false, "reason": "No rule allows this."})
+}
