@@ -62,7 +62,7 @@ static void our_own_shortage_is_not_unreachable(void **state)
     while (n < 1100 && (fds[n] = open("/dev/null", O_RDONLY)) >= 0)
         n++;
     int by_address = get(&b, b.url)->outcome;
-    char why[200];
+    char why[256];
     snprintf(why, sizeof why, "%s", get(&b, b.url)->error);
     int by_name = get(&b, "http://nonexistent.invalid/")->outcome;
     while (n)
