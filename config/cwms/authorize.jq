@@ -37,5 +37,6 @@ def person:
       reason:
         ($decision.reason // if $decision.allow then "Access allowed by policy." else "Access denied by policy." end)},
    user: (.user | person),
-   constraints: (.user | constraints($decision)),
+   # a what-if user is one who is known, unless it says otherwise
+   constraints: (.user | if .authenticated == null then .authenticated = true else . end | constraints($decision)),
    timestamp}

@@ -205,7 +205,7 @@ static void test_constraints(void **state)
         {"\"roles\":[\"hec_employee\"]", "", "\"data_classification\":" ALL_CLASSES},
         {"\"roles\":[\"water_manager\"]", "", "\"data_classification\":" ALL_CLASSES},
         {"\"persona\":\"data_manager\"", "", "\"data_classification\":" ALL_CLASSES},
-        {"\"persona\":\"water_manager\"", "", "\"data_classification\":[\"public\"]"},
+        {"\"persona\":\"water_manager\",\"authenticated\":false", "", "\"data_classification\":[\"public\"]"},
         {"\"roles\":[\"data_manager\"],\"authenticated\":true", "",
          "\"data_classification\":[\"public\",\"internal\"]"},
         {"\"authenticated\":true", "", "\"data_classification\":[\"public\",\"internal\"]"},
@@ -281,6 +281,14 @@ static void test_authorize(void **state)
          "policy.\"},\"user\":" NOBODY ",\"constraints\":" PLAIN ",\"timestamp\":\"T\"}"},
     };
     check_rows(shapes.authorize, rows, sizeof rows / sizeof rows[0]);
+    /* a what-if user that does not say is one who is known; in a grant it never is */
+    static const char what_if[] = "{\"user\":{\"id\":\"w\"},\"decision\":{\"allow\":true,\"id\":\"d\"},\"request\":{},"
+                                  "\"timestamp\":\"T\"}";
+    char *answer = run(shapes.authorize, what_if), *grant = run(shapes.grant, what_if);
+    assert_non_null(strstr(answer, "\"data_classification\":[\"public\",\"internal\"]"));
+    assert_non_null(strstr(grant, "\"data_classification\":[\"public\"]"));
+    free(answer);
+    free(grant);
 }
 
 static void test_claims(void **state)
