@@ -11,6 +11,7 @@
 #include "proxy/websocket.h"
 
 #define LINGER_BYTES_MAX (1 << 20)
+#define REQUEST_LINE_REST 24 /* method, version and spaces around a target */
 #define UNSENT_MAX 65536 /* with more than that unread by the client its next request waits */
 
 static void on_conn_read(struct stream *s, struct slice data);
@@ -121,7 +122,9 @@ static bool next_request(struct conn *c)
         return false;
     }
     if (found == HEAD_PARTIAL ? c->pending.n > limit : end > limit) {
-        bool target = memchr(c->pending.p, '\n', c->pending.n) == NULL;
+        const char *line_end = memchr(c->pending.p, '\n', c->pending.n);
+        size_t line = line_end ? (size_t)(line_end - c->pending.p) : c->pending.n;
+        bool target = line > (size_t)conf->listen.max_target_bytes + REQUEST_LINE_REST;
         request_refuse(c, target ? REASON_TARGET_TOO_LONG : REASON_HEADERS_TOO_LARGE);
         return false;
     }

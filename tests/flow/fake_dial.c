@@ -71,7 +71,8 @@ void dial_cancel(struct dial *d, void (*on_closed)(struct stream *s))
 size_t fake_dial_waiting(void)
 {
     size_t n = 0;
-    for (struct list *at = dials.next; at != &dials; at = at->next) n++;
+    for (struct list *at = dials.next; at != &dials; at = at->next)
+        n++;
     return n;
 }
 
@@ -95,6 +96,7 @@ void fake_dial_finish(int status)
 bool fake_dial_pump(void)
 {
     if (!fake_dial_open || list_empty(&dials)) return false;
-    while (!list_empty(&dials)) fake_dial_finish(0);
+    while (!list_empty(&dials))
+        fake_dial_finish(0);
     return true;
 }

@@ -6,8 +6,8 @@
 #include "flow/memory.h"
 #include "io/dial.h"
 
-extern bool fake_dial_open;                       /* every dial succeeds by itself */
-extern void (*fake_dial_made)(struct memory *m);  /* told of each connection, in order */
+extern bool fake_dial_open;                      /* every dial succeeds by itself */
+extern void (*fake_dial_made)(struct memory *m); /* told of each connection, in order */
 
 size_t fake_dial_waiting(void);
 size_t fake_dial_started(void); /* since the last reset */

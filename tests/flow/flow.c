@@ -18,8 +18,8 @@ struct flow flow;
 
 static const char default_routes[] =
     "[{prefix: /public, access: public}, {prefix: /me, access: authenticated}, {prefix: /, access: authorized}]";
-static const char default_issuers[] = "[{issuer: \"" FLOW_ISSUER "\", secret: \"" FLOW_SECRET
-                                      "\", audiences: [api], algorithms: [HS256]}]";
+static const char default_issuers[] =
+    "[{issuer: \"" FLOW_ISSUER "\", secret: \"" FLOW_SECRET "\", audiences: [api], algorithms: [HS256]}]";
 
 static const char *given_or(const char *given, const char *otherwise)
 {
@@ -41,8 +41,8 @@ static void write_yaml(FILE *f, const struct flow_config *c)
     fprintf(f, "context: {%s}\n", given_or(c->context, "url: \"http://api.test:7001/profile\""));
     fprintf(f, "policy: {%s}\n", given_or(c->policy, "url: \"http://opa.test:8181/v1/data/policy\""));
     fprintf(f, "decisions: {jitter: 0}\ngrant: {%s}\n", given_or(c->grant, ""));
-    fprintf(f, "serve: {probe_interval_ms: 3600000}\nroutes: %s\n%s\n", given_or(c->routes, default_routes),
-            given_or(c->more, ""));
+    fprintf(f, "serve: {probe_interval_ms: 3600000%s%s}\nroutes: %s\n%s\n", c->serve ? ", " : "",
+            given_or(c->serve, ""), given_or(c->routes, default_routes), given_or(c->more, ""));
 }
 
 static struct conf *load(const struct flow_config *c)
@@ -81,9 +81,9 @@ void flow_start(const struct flow_config *c)
 {
     static const struct flow_config none;
     char *error = NULL;
-    if (flow.loop) exit(1); /* the test before this one failed half-way: what follows would tell nothing */
-    flow = (struct flow){.profile.body = "{\"id\":\"alice\",\"roles\":[\"reader\"]}",
-                         .policy.body = "{\"result\":true}"};
+    if (flow.loop) _exit(1); /* the test before this one failed half-way: what follows would tell nothing */
+    flow =
+        (struct flow){.profile.body = "{\"id\":\"alice\",\"roles\":[\"reader\"]}", .policy.body = "{\"result\":true}"};
     arena_init(&flow.arena);
     flow.conf = load(c ? c : &none);
     flow.log_fd = memfd_create("log", MFD_CLOEXEC);
@@ -180,7 +180,8 @@ void flow_pass(int64_t ms)
     flow_turn();
 }
 
-/* --- clients ------------------------------------------------------------------------------------------------------- */
+/* --- clients -------------------------------------------------------------------------------------------------------
+ */
 
 struct memory *flow_client(void)
 {
@@ -193,7 +194,8 @@ struct memory *flow_client_from(const char *address, bool admin)
     struct memory *m = memory_open(&c->stream, flow.loop, &conn_events);
     int a[4];
     CHECK(sscanf(address, "%d.%d.%d.%d", &a[0], &a[1], &a[2], &a[3]) == 4, "an IPv4 address");
-    for (int i = 0; i < 4; i++) c->peer.bytes[i] = (uint8_t)a[i];
+    for (int i = 0; i < 4; i++)
+        c->peer.bytes[i] = (uint8_t)a[i];
     c->peer.family = 4;
     snprintf(c->peer.text, sizeof c->peer.text, "%s", address);
     c->trusted = peer_is_trusted(flow.conf, &c->peer);
@@ -247,9 +249,9 @@ const char *flow_bearer_of(const char *header, const char *payload)
 const char *flow_bearer(const char *subject)
 {
     long long exp = loop_wall_ms(flow.loop) / 1000 + 3600;
-    return flow_bearer_of("{\"alg\":\"HS256\",\"typ\":\"JWT\"}",
-                          flow_printf("{\"iss\":\"" FLOW_ISSUER "\",\"aud\":\"api\",\"sub\":\"%s\",\"exp\":%lld}",
-                                      subject, exp));
+    return flow_bearer_of(
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\"}",
+        flow_printf("{\"iss\":\"" FLOW_ISSUER "\",\"aud\":\"api\",\"sub\":\"%s\",\"exp\":%lld}", subject, exp));
 }
 
 const char *flow_get(const char *path, const char *subject)
@@ -257,7 +259,8 @@ const char *flow_get(const char *path, const char *subject)
     return flow_printf("GET %s HTTP/1.1\r\nHost: front.test\r\n%s\r\n", path, subject ? flow_bearer(subject) : "");
 }
 
-/* --- the upstream -------------------------------------------------------------------------------------------------- */
+/* --- the upstream --------------------------------------------------------------------------------------------------
+ */
 
 struct memory *flow_up(size_t n)
 {
@@ -274,7 +277,8 @@ void flow_serve(struct memory *up, const char *first_line, const char *body)
     flow_send(up, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
 }
 
-/* --- the log ------------------------------------------------------------------------------------------------------- */
+/* --- the log -------------------------------------------------------------------------------------------------------
+ */
 
 static const char *log_text(void)
 {

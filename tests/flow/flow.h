@@ -1,6 +1,6 @@
-/* flow/flow: a whole proxy in this process: real configuration, parser, authorization, relay; redis, fetch, dial and the
-   streams are fakes that the test turns by hand, and so is the clock. One proxy at a time: flow_start … flow_end, which
-   asserts that nothing is left of it. All texts it gives are in flow.arena. */
+/* flow/flow: a whole proxy in this process: real configuration, parser, authorization, relay; redis, fetch, dial and
+   the streams are fakes that the test turns by hand, and so is the clock. One proxy at a time: flow_start … flow_end,
+   which asserts that nothing is left of it. All texts it gives are in flow.arena. */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
 
@@ -31,9 +31,9 @@
 #define FLOW_SECRET "an-hmac-secret-of-32-bytes-or-more"
 #define FLOW_UPS_MAX 1024
 
-/* Parts of the YAML; NULL: the default. listen and upstream: more members; the others replace. */
+/* Parts of the YAML; NULL: the default. listen, upstream, tokens and serve: more members; the others replace. */
 struct flow_config {
-    const char *listen, *upstream, *issuers, *tokens, *context, *policy, *grant, *routes, *more;
+    const char *listen, *upstream, *issuers, *tokens, *context, *policy, *grant, *serve, *routes, *more;
 };
 
 struct flow_answer {
@@ -55,7 +55,7 @@ struct flow {
     size_t policy_calls, profile_calls, probe_calls;
     struct memory *ups[FLOW_UPS_MAX]; /* connections to the upstream, in order */
     size_t ups_n;
-    size_t drained;             /* on_drained calls */
+    size_t drained; /* on_drained calls */
 };
 
 extern struct flow flow;
@@ -87,12 +87,12 @@ struct message {
     const char *body;  /* NUL behind it */
     size_t body_n;
     const char *trailers;
-    int status;        /* of an answer */
+    int status; /* of an answer */
 };
 /* Takes one whole message off what the proxy wrote; fails the test when there is none. */
 struct message flow_take(struct memory *m);
-struct message flow_take_head_answer(struct memory *m); /* the answer to a HEAD */
-bool flow_has_message(const struct memory *m);          /* bytes that were not taken */
+struct message flow_take_head_answer(struct memory *m);             /* the answer to a HEAD */
+bool flow_has_message(const struct memory *m);                      /* bytes that were not taken */
 const char *flow_header(const struct message *m, const char *name); /* the first one's value, or NULL */
 size_t flow_header_count(const struct message *m, const char *name);
 void flow_expect(struct memory *client, int status, const char *body); /* body NULL: any */
@@ -100,14 +100,14 @@ void flow_expect(struct memory *client, int status, const char *body); /* body N
 void flow_expect_reason(struct memory *client, enum reason reason);
 
 /* --- the upstream */
-struct memory *flow_up(size_t n);          /* the nth connection made */
+struct memory *flow_up(size_t n); /* the nth connection made */
 /* One request is there: checks its first line and answers 200 with that body. */
 void flow_serve(struct memory *up, const char *first_line, const char *body);
 
 /* --- the log */
-size_t flow_lines(void);                          /* access lines so far */
-const char *flow_logged(const char *key);         /* a member of the last one, as text; NULL: not there */
-bool flow_log_holds(const char *text);            /* anywhere in the log */
+size_t flow_lines(void);                                     /* access lines so far */
+const char *flow_logged(const char *key);                    /* a member of the last one, as text; NULL: not there */
+bool flow_log_holds(const char *text);                       /* anywhere in the log */
 void flow_expect_line(enum reason reason, const char *step); /* reason, status and step of the last one */
 
 /* A text of that many bytes that is not the same at any two places that are near. */

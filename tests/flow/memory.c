@@ -121,7 +121,8 @@ void memory_free_all(void)
     while (!list_empty(&ends)) {
         struct memory *m = container_of(ends.next, struct memory, link);
         CHECK(m->closed, "the proxy closes its side first");
-        while (m->first) drop_first(m);
+        while (m->first)
+            drop_first(m);
         buf_free(&m->got);
         list_remove(&m->link);
         free(m);
@@ -218,6 +219,7 @@ bool memory_pump(void)
 size_t memory_alive(void)
 {
     size_t n = 0;
-    for (struct list *at = ends.next; at != &ends; at = at->next) n += !container_of(at, struct memory, link)->closed;
+    for (struct list *at = ends.next; at != &ends; at = at->next)
+        n += !container_of(at, struct memory, link)->closed;
     return n;
 }

@@ -1,6 +1,6 @@
 /* flow/memory: a stream without a kernel. The proxy holds the struct stream; the test holds this end of it. What the
-   proxy writes gathers in `got`, as far as there is room; what the test sends is handed over in the same pieces, and only
-   while the proxy reads. Nothing happens before memory_pump, so no callback runs inside a call of the proxy. */
+   proxy writes gathers in `got`, as far as there is room; what the test sends is handed over in the same pieces, and
+   only while the proxy reads. Nothing happens before memory_pump, so no callback runs inside a call of the proxy. */
 #ifndef FLOW_MEMORY_H
 #define FLOW_MEMORY_H
 
@@ -18,14 +18,14 @@ struct piece;
 struct memory {
     struct stream *stream; /* NULL once its close callback ran */
     struct list link;
-    struct buf got;        /* heap: what the proxy wrote and the test has not taken */
-    size_t room;           /* bytes that are taken from now on; MEMORY_ALL: any */
-    size_t most_queued;    /* greatest stream_queued that was seen */
-    size_t most_read;      /* greatest number of bytes handed over at once */
-    int write_error;       /* every further write fails with it */
+    struct buf got;     /* heap: what the proxy wrote and the test has not taken */
+    size_t room;        /* bytes that are taken from now on; MEMORY_ALL: any */
+    size_t most_queued; /* greatest stream_queued that was seen */
+    size_t most_read;   /* greatest number of bytes handed over at once */
+    int write_error;    /* every further write fails with it */
     bool reading;
-    bool shut;             /* the proxy ended its side */
-    bool closed;           /* the proxy closed it */
+    bool shut;   /* the proxy ended its side */
+    bool closed; /* the proxy closed it */
     /* private */
     struct piece *first, **last;
     int end_error;

@@ -28,7 +28,8 @@ const char *flow_header(const struct message *m, const char *name)
         const char *at = line + 2;
         if (strncasecmp(at, name, n) != 0 || at[n] != ':') continue;
         at += n + 1;
-        while (*at == ' ') at++;
+        while (*at == ' ')
+            at++;
         return text_of(at, strcspn(at, "\r"));
     }
     return NULL;

@@ -1,5 +1,5 @@
-/* The life of a request: allowed, remembered, denied, authenticated only, public; what the upstream gets of it, and what
-   the access line says. */
+/* The life of a request: allowed, remembered, denied, authenticated only, public; what the upstream gets of it, and
+   what the access line says. */
 #include "flow/flow.h"
 
 #include "base/metric.h"
@@ -106,9 +106,11 @@ static void sent_is_judged(void **state)
         .routes = "[{prefix: /public, access: public, strip: true}]",
     });
     struct memory *c = flow_client_from("10.1.2.3", false);
-    flow_send(c, "POST /public/%%7Euser/%%c3%%a9?q=%%2F+%%zz HTTP/1.1\r\nHost: Front.Test\r\nConnection: X-Drop, keep-alive\r\n"
-                 "X-Drop: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\nUpgrade: h2c\r\nProxy-Authorization: secret\r\n"
-                 "Cookie: a=b\r\nX-Request-Id: abc-1\r\nX-Forwarded-For: 203.0.113.9\r\nContent-Length: 3\r\n\r\nxyz");
+    flow_send(
+        c,
+        "POST /public/%%7Euser/%%c3%%a9?q=%%2F+%%zz HTTP/1.1\r\nHost: Front.Test\r\nConnection: X-Drop, keep-alive\r\n"
+        "X-Drop: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\nUpgrade: h2c\r\nProxy-Authorization: secret\r\n"
+        "Cookie: a=b\r\nX-Request-Id: abc-1\r\nX-Forwarded-For: 203.0.113.9\r\nContent-Length: 3\r\n\r\nxyz");
     struct memory *up = flow_up(0);
     const char *expected = "POST /~user/%C3%A9?q=%2F+%zz HTTP/1.1\r\nHost: front.test\r\nCookie: a=b\r\n"
                            "Content-Length: 3\r\nX-Request-Id: abc-1\r\nX-Forwarded-For: 203.0.113.9, 10.1.2.3\r\n"
@@ -116,7 +118,9 @@ static void sent_is_judged(void **state)
     assert_int_equal(up->got.n, strlen(expected));
     assert_memory_equal(up->got.p, expected, strlen(expected));
     up->got.n = 0;
-    flow_send(up, "HTTP/1.1 201 Made it\r\nContent-Length: 2\r\nX-Request-Id: other\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\nok");
+    flow_send(
+        up,
+        "HTTP/1.1 201 Made it\r\nContent-Length: 2\r\nX-Request-Id: other\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\nok");
     expected = "HTTP/1.1 201 Made it\r\nContent-Length: 2\r\nX-Request-Id: abc-1\r\n\r\nok";
     assert_int_equal(c->got.n, strlen(expected));
     assert_memory_equal(c->got.p, expected, strlen(expected));
@@ -154,7 +158,8 @@ static void access_line(void **state)
     assert_non_null(flow_logged("ms"));
     assert_non_null(flow_logged("context_age_ms"));
     assert_non_null(flow_logged("decision_age_ms"));
-    assert_false(flow_log_holds("crumbs") || flow_log_holds("Bearer") || flow_log_holds("eyJ") || flow_log_holds("secret"));
+    assert_false(flow_log_holds("crumbs") || flow_log_holds("Bearer") || flow_log_holds("eyJ") ||
+                 flow_log_holds("secret"));
     struct slice labels[] = {SLICE("POST"), SLICE("/"), SLICE("404")};
     assert_true(metric_value(METRIC_HTTP_REQUESTS, labels) == 1);
     flow_end();
@@ -221,7 +226,8 @@ static void own_endpoints(void **state)
     flow_send(c, "GET /ready HTTP/1.1\r\nHost: a\r\n\r\n");
     flow_expect(c, 200, NULL);
     struct memory *admin = flow_client_from("127.0.0.1", true);
-    flow_send(admin, "POST /authorize HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n");
+    flow_send(admin,
+              "POST /authorize HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n");
     flow_expect(admin, 100, NULL);
     const char *ask = "{\"resource\":\"offices\",\"action\":\"read\",\"user\":{\"id\":\"bob\"}}";
     flow_send(admin, "%zx\r\n%s\r\n0\r\n\r\n", strlen(ask), ask);
