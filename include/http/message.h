@@ -69,6 +69,9 @@ void name_set_destroy(struct name_set *s);
 bool name_set_has(const struct name_set *s, struct slice name);
 void head_drop_named(struct head *h, const struct name_set *s);
 
+/* Does the name begin with that text, in any case and with '_' and '.' read as '-'? text: lower case, '-'. */
+bool header_name_begins(struct slice name, struct slice text);
+
 /* Walks a comma-separated header value: true and the next trimmed, non-empty item. */
 bool header_item(struct slice *rest, struct slice *item);
 

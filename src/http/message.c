@@ -222,6 +222,14 @@ enum reason head_drop_hop(struct head *h)
     return r;
 }
 
+bool header_name_begins(struct slice name, struct slice text)
+{
+    if (name.n < text.n) return false;
+    for (size_t i = 0; i < text.n; i++)
+        if (canonical(name.p[i]) != text.p[i]) return false;
+    return true;
+}
+
 struct name_set *name_set_create(const struct slice *names, size_t n)
 {
     struct name_set *s = xzalloc(sizeof *s);

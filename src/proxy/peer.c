@@ -114,6 +114,18 @@ static struct slice client_behind(const struct request *r, struct slice chain)
     return found;
 }
 
+/* Another X-Forwarded-… of a peer that is not trusted, or one of the names above in a spelling that some servers take
+   for it. */
+static bool speaks_for_us(struct slice name, bool trusted)
+{
+    static const struct slice whole[] = {{"forwarded", 9}, {"x-real-ip", 9}, {"x-request-id", 12}};
+    bool alias = memchr(name.p, '_', name.n) || memchr(name.p, '.', name.n);
+    if (header_name_begins(name, SLICE("x-forwarded-"))) return alias || !trusted;
+    for (size_t i = 0; alias && i < sizeof whole / sizeof *whole; i++)
+        if (name.n == whole[i].n && header_name_begins(name, whole[i])) return true;
+    return false;
+}
+
 void peer_identify(struct request *r)
 {
     bool trusted = r->conn->trusted;
@@ -133,6 +145,9 @@ void peer_identify(struct request *r)
         case HEADER_FORWARDED_PORT:
         case HEADER_REAL_IP:
             h->drop |= !trusted;
+            break;
+        case HEADER_OTHER:
+            h->drop |= speaks_for_us(h->name, trusted);
             break;
         default:
             break;

@@ -24,11 +24,21 @@ static void read_lifts(struct proxy *p)
     }
 }
 
+/* Some servers take these for the target or the method: then the API would do what was not judged. */
+static const struct slice overrides[] = {
+#define NAME(lit) {lit, sizeof lit - 1}
+    NAME("x-original-url"), NAME("x-original-uri"),         NAME("x-rewrite-url"),
+    NAME("x-http-method"),  NAME("x-http-method-override"), NAME("x-method-override"),
+#undef NAME
+};
+#define OVERRIDES_N (sizeof overrides / sizeof *overrides)
+
 static void read_stripped(struct proxy *p)
 {
     const struct conf *conf = p->conf;
-    struct slice *names = xzalloc((conf->strip_headers.n + 1) * sizeof *names);
+    struct slice *names = xzalloc((conf->strip_headers.n + 1 + OVERRIDES_N) * sizeof *names);
     size_t n = 0;
+    for (size_t i = 0; i < OVERRIDES_N; i++) names[n++] = overrides[i];
     if (conf->grant.header.n) names[n++] = conf->grant.header;
     for (size_t i = 0; i < conf->strip_headers.n; i++) names[n++] = conf->strip_headers.v[i];
     p->stripped = name_set_create(names, n);

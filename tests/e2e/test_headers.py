@@ -204,11 +204,24 @@ def test_request_ids_differ_and_are_in_errors(proxy):
 ])
 def test_overrides_change_nothing(proxy, recorder, engine, line):
     """The policy judges the request line. A header that an API might take for another one never reaches it unjudged: it
-    is taken out, or was listed in strip_headers by whoever has such an API."""
+    is taken out."""
     send(proxy, "/x", line)
     (question,) = engine.questions()
     assert (question["action"], question["request"]["method"], question["request"]["path"]) == ("read", "GET", "/x")
     assert recorder.last[0].startswith(b"GET /x HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("line", [
+    "X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Original-URL: /admin",
+    "X-Rewrite-URL: /admin", "X-Original-Uri: /admin", "x_http_method_override: DELETE", "X.Original_URL: /admin",
+    "X-Forwarded-Prefix: /admin", "X_Forwarded_For: 1.2.3.4", "X.Forwarded-Host: evil",
+    "x_request_id: mine", "X_Real_IP: 1.2.3.4", "FORWARDED: for=1.2.3.4",
+])
+def test_what_speaks_for_us_never_reaches_the_api(proxy, recorder, line):
+    for path in ("/x", "/pub/x"):
+        send(proxy, path, line)
+        name, value = line.split(": ")
+        assert values(recorder.last[0], name) == [] and value.encode() not in recorder.last[0]
 
 
 def test_query_override_is_no_other_method(proxy, engine):
