@@ -224,10 +224,11 @@ static bool segment_good(struct slice s)
 
 static struct slice decode_segment(struct slice s, struct arena *a)
 {
-    const char *end = s.p + s.n;
+    const char *end;
     char *text, *out;
 
     if (s.n == 0 || !memchr(s.p, '%', s.n)) return s;
+    end = s.p + s.n;
     text = out = arena_alloc(a, s.n);
     for (const char *p = s.p; p < end; p++) {
         if (*p == '%') {
@@ -290,11 +291,12 @@ enum reason target_parse(struct slice raw, struct arena *a, struct target *t)
 /* A name or value of a form; raw again, and false, when it cannot be decoded. */
 static bool decode_form(struct slice s, struct arena *a, struct slice *decoded)
 {
-    const char *end = s.p + s.n;
+    const char *end;
     char *text, *out;
 
     *decoded = s;
     if (s.n == 0 || (!memchr(s.p, '%', s.n) && !memchr(s.p, '+', s.n))) return true;
+    end = s.p + s.n;
     text = out = arena_alloc(a, s.n);
     for (const char *p = s.p; p < end; p++) {
         int byte = (unsigned char)*p;
