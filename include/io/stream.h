@@ -15,8 +15,8 @@ struct stream;
 
 struct stream_events {
     void (*on_read)(struct stream *s, struct slice data);
-    /* error 0: the peer ended its side in order; else a negative uv error (reset …), also for a failed write.
-       Told once; nothing more is read. */
+    /* error 0: the peer ended its side in order; else a negative uv error (reset …), also for a failed write. Nothing
+       more is read. Told once; but after an end in order a write that fails is told too, and that is the last. */
     void (*on_end)(struct stream *s, int error);
     /* All that was queued is written. Told only when something had been queued. May be NULL. */
     void (*on_drain)(struct stream *s);

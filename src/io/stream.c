@@ -63,10 +63,11 @@ static size_t tcp_unwritten(const struct stream *s)
 static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write, tcp_write,
                                           tcp_shutdown,   tcp_close,     tcp_unwritten};
 
-/* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. */
+/* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. Also when
+   the peer had ended its side in order before: only now it is known to be gone. */
 static void fail_later(struct stream *s, int error)
 {
-    if (s->failed_error || s->ended) return;
+    if (s->failed_error) return;
     s->failed_error = error;
     deadline_after(s->loop, &s->failed, 0);
 }
@@ -117,7 +118,11 @@ static void write_queue(struct stream *s)
 static void on_failed_due(struct deadline *d)
 {
     struct stream *s = container_of(d, struct stream, failed);
-    if (!s->closing) stream_got_end(s, s->failed_error);
+    if (s->closing) return;
+    if (s->ended)
+        s->events->on_end(s, s->failed_error);
+    else
+        stream_got_end(s, s->failed_error);
 }
 
 static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -246,6 +251,10 @@ void stream_got_end(struct stream *s, int error)
 {
     if (s->closing || s->ended) return;
     s->ended = true;
+    if (error) { /* told once: nothing is written any more that could fail */
+        s->failed_error = error;
+        deadline_stop(&s->failed);
+    }
     if (s->reading) s->ops->read_stop(s);
     s->reading = false;
     s->events->on_end(s, error);

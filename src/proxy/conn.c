@@ -153,10 +153,6 @@ static void pump(struct conn *c)
     c->pumping = false;
     if (c->state == CONN_CLOSED) return;
     save_pending(c, slice_make(NULL, 0));
-    if (c->state == CONN_READY && c->half_closed) {
-        conn_close(c);
-        return;
-    }
     conn_update_reading(c);
 }
 
@@ -189,8 +185,10 @@ static void on_conn_end(struct stream *s, int error)
     c->half_closed = true;
     if (c->state == CONN_REQUEST)
         request_on_client_end(c->request, error);
-    else
+    else if (error || stream_queued(s) == 0)
         conn_close(c);
+    else if (c->state == CONN_READY)
+        start_linger(c); /* what is queued still goes out; on_conn_drain closes */
 }
 
 static void on_conn_drain(struct stream *s)

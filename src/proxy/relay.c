@@ -94,10 +94,13 @@ void relay_start(struct request *r, struct slice head)
     r->up_partial.n = 0;
     r->up_sent_ns = loop_clock_ns();
     batch_add(&r->up->stream, head);
-    if (r->conn->parser.complete)
+    if (r->conn->parser.complete) {
+        /* sent again: of an empty chunked body the end is all there is */
+        if (r->head->body == BODY_CHUNKED) batch_last_chunk(r, &r->up->stream, &r->conn->parser.trailers);
         batch_send(&r->up->stream);
-    else
+    } else {
         r->body_held = false; /* the first of the body follows at once, in the same write */
+    }
     watch_silence(r);
 }
 

@@ -149,10 +149,10 @@ void request_on_input(struct request *r)
         request_abort(r, reason);
         return;
     }
-    if (c->parser.complete)
-        deadline_stop(&c->deadline);
-    else
+    if (!c->parser.complete)
         deadline_start(&r->proxy->body_timeout, &c->deadline);
+    else if (!r->up_paused) /* else it is the time in which the client must take some of the answer */
+        deadline_stop(&c->deadline);
     if (r->step == STEP_FORWARD) relay_flush(r);
     if (r->step == STEP_COLLECT && c->parser.complete) request_run(r);
 }
