@@ -1,3 +1,4 @@
+/* One text, one spelling: what strict base64url (RFC 7515 2, RFC 4648 3.5) takes and refuses. */
 #include "authz/base64url.h"
 
 #include <setjmp.h>

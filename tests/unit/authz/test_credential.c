@@ -1,3 +1,4 @@
+/* The Authorization value to scheme and credential (RFC 6750 2.1, RFC 9110 11.4): one credential or none. */
 #include "authz/credential.h"
 
 #include <setjmp.h>

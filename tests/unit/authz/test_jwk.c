@@ -1,3 +1,4 @@
+/* Key sets (RFC 7517): which keys are of use, for what, and what a bad one does to the others. */
 #include "authz/jwk.h"
 
 #include <setjmp.h>

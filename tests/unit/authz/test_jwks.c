@@ -1,3 +1,4 @@
+/* Key sets over time: fetched, refreshed, kept while the source fails, stale at last. */
 #include "authz/jwks.h"
 
 #include <unistd.h>

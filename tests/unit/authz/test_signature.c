@@ -1,3 +1,4 @@
+/* Signatures of every algorithm against the examples of RFC 7515 and keys of our own; each algorithm by itself only. */
 #include "authz/signature.h"
 
 #include <setjmp.h>
