@@ -60,6 +60,7 @@ struct request {
     struct parser up_parser;
     struct buf up_partial;    /* part of an answer's head */
     struct deadline up_deadline;
+    unsigned up_interims;     /* 1xx answers so far */
     bool retried;
     bool head_sent;           /* to the upstream */
     bool up_answered;         /* a byte of an answer came */

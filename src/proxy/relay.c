@@ -11,6 +11,7 @@
 
 #define ANSWER_HEAD_MAX 65536
 #define ANSWER_HEADERS_MAX 200
+#define INTERIMS_MAX 100
 #define BATCH_PARTS 32
 
 static void on_up_data(void *owner, struct slice data);
@@ -170,6 +171,13 @@ static void on_answer_body(struct parser *p, struct slice data)
     batch_body(&r->conn->stream, data, r->up_chunk);
 }
 
+/* RFC 9110 8.6: no server sends a length with these; some clients would wait for that many bytes. */
+static void drop_length(struct head *answer)
+{
+    struct header *length = head_find(answer, HEADER_CONTENT_LENGTH, NULL);
+    if (length && (answer->status < 200 || answer->status == 204)) length->drop = true;
+}
+
 /* 100 and the like go on to who can read them. */
 static void send_interim(struct request *r, struct head *answer)
 {
@@ -179,6 +187,7 @@ static void send_interim(struct request *r, struct head *answer)
     writer_status(&out, answer->status, answer->phrase);
     head_drop_hop(answer);
     head_drop_named(answer, r->proxy->stripped);
+    drop_length(answer);
     writer_headers(&out, answer);
     buf_add_lit(&out, "\r\n");
     batch_add(&r->conn->stream, buf_slice(&out));
@@ -191,6 +200,7 @@ static void send_head(struct request *r, struct head *answer)
     buf_reserve(&out, answer->n * 48 + 512);
     head_drop_hop(answer); /* a Connection that names more than it may does no harm here: those names stay */
     cors_drop(r, answer);
+    drop_length(answer);
     struct header *id = head_find(answer, HEADER_REQUEST_ID, NULL);
     if (id) id->drop = true;
     bool has_body = answer->body == BODY_CHUNKED || answer->body == BODY_UNTIL_CLOSE;
@@ -252,6 +262,10 @@ static bool take_head(struct request *r, struct slice *rest, enum reason *reason
         send_head(r, &r->up_parser.head);
         websocket_begin(r);
     } else if (status < 200) {
+        if (++r->up_interims > INTERIMS_MAX) {
+            *reason = REASON_UPSTREAM_MALFORMED;
+            return false;
+        }
         send_interim(r, &r->up_parser.head);
         parser_init(&r->up_parser, PARSER_RESPONSE, on_answer_body);
     } else {
