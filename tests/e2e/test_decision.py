@@ -335,7 +335,7 @@ def test_the_cache_is_bounded(doorward, issuer):
         text = harness.curl(daemon.admin + "/metrics").body
         assert b'resource="other"' in text and len(text) < 1 << 22, "a resource of the path is no label without bound"
         if total == 50000:
-            assert rss[-1] - rss[0] < 1024, rss
+            assert rss[-1] - rss[2] < 1024, rss  # by then /metrics has been as long as it gets
     finally:
         policy.stop()
         api.stop()
