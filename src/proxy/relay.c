@@ -74,11 +74,12 @@ void relay_discard(void)
     batch.n = 0;
 }
 
-/* The upstream's time runs while it owes something: not while the client takes its time over the body. */
+/* The upstream's time runs while it owes something: not while the client takes its time, over the body or the answer. */
 static void watch_silence(struct request *r)
 {
     if (r->tunnel) return; /* idle times of its own */
-    if (r->conn->parser.complete || r->answer_started || stream_queued(&r->up->stream))
+    bool owes = r->conn->parser.complete || r->answer_started || stream_queued(&r->up->stream);
+    if (owes && !r->up_paused)
         deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
     else
         deadline_stop(&r->up_deadline);
@@ -118,7 +119,7 @@ void relay_flush(struct request *r)
     watch_silence(r);
     if (stream_queued(s) > RELAY_HIGH_BYTES && !r->conn->parser.complete) {
         r->body_paused = true;
-        deadline_stop(&r->conn->deadline);
+        if (!r->up_paused) deadline_stop(&r->conn->deadline);
     }
 }
 
@@ -361,7 +362,7 @@ void relay_client_drained(struct request *r)
     r->up_paused = false;
     if (r->tunnel)
         websocket_touched(r);
-    else if (r->conn->parser.complete)
+    else if (r->conn->parser.complete || r->body_paused)
         deadline_stop(&r->conn->deadline);
     watch_silence(r);
     stream_read(&r->up->stream, true);
