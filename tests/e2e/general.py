@@ -38,11 +38,12 @@ def settings(upstream, policy, issuer, /, **more):
 
 class Recorder:
     """An upstream of raw bytes. `answer` is what each request gets: bytes, or a function of (conversation, head, body)
-    that sends for itself and says False when the conversation is over. Probes of readiness are answered, not kept."""
+    that sends for itself and says False when the conversation is over. Probes of readiness are answered, not kept;
+    requests whose body broke off are in `broken`, not in `seen`."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.seen = []
+        self.seen, self.broken = [], []
         self.answer = OK_ANSWER
         self.peer = ScriptedUpstream(self.script)
         self.url = self.peer.url
@@ -56,8 +57,11 @@ class Recorder:
             if b"\r\nX-Request-Id:" not in got[0]:
                 conversation.send(b"HTTP/1.1 204 No Content\r\n\r\n")
                 continue
+            whole = is_whole(*got)
             with self.lock:
-                self.seen.append(got)
+                (self.seen if whole else self.broken).append(got)
+            if not whole:
+                return
             if not callable(self.answer):
                 conversation.send(self.answer)
             elif self.answer(conversation, *got) is False:
@@ -66,6 +70,7 @@ class Recorder:
     def reset(self, answer=OK_ANSWER):
         with self.lock:
             self.seen.clear()
+            self.broken.clear()
         self.answer = answer
 
     @property
@@ -79,6 +84,13 @@ class Recorder:
 
     def stop(self):
         self.peer.stop()
+
+
+def is_whole(head, body):
+    if b"\r\ntransfer-encoding:" in head.lower():
+        return body.startswith(b"0\r\n") or b"\r\n0\r\n" in body
+    found = re.search(rb"\r\ncontent-length:\s*(\d+)", head.lower())
+    return len(body) == (int(found.group(1)) if found else 0)
 
 
 def without_id(head):

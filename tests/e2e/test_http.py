@@ -137,10 +137,11 @@ REFUSED = [
     ("HTTP/2.0", b"GET /pub/x HTTP/2.0\r\n" + H + b"\r\n", 505, "http_version"),
     ("HTTP/1.2", b"GET /pub/x HTTP/1.2\r\n" + H + b"\r\n", 505, "http_version"),
     ("HTTP/0.9 with a version", b"GET /pub/x HTTP/0.9\r\n" + H + b"\r\n", 505, "http_version"),
-    ("HTTP/0.9 without", b"GET /pub/x\r\n\r\n", 505, "http_version"),
+    ("HTTP/0.9 without", b"GET /pub/x\r\n\r\n", 400, None),
     ("HTTP/11", b"GET /pub/x HTTP/11\r\n" + H + b"\r\n", 400, MALFORMED),
     ("HTTP/1.10", b"GET /pub/x HTTP/1.10\r\n" + H + b"\r\n", 400, MALFORMED),
     ("http/1.1", b"GET /pub/x http/1.1\r\n" + H + b"\r\n", 400, None),
+    ("two spaces before the target", b"GET  /pub/x HTTP/1.1\r\n" + H + b"\r\n", 400, None),
     ("tab before the version", b"GET /pub/x\tHTTP/1.1\r\n" + H + b"\r\n", 400, None),
     ("space behind the version", b"GET /pub/x HTTP/1.1 \r\n" + H + b"\r\n", 400, MALFORMED),
     ("space before the method", b" GET /pub/x HTTP/1.1\r\n" + H + b"\r\n", 400, None),
@@ -209,8 +210,7 @@ def test_bad_chunks(proxy, recorder, body):
     """The API may have had the head and good chunks, never the end of a body that it then takes for whole."""
     got = proxy.raw(post(CHUNKED, body=body) + SMUGGLED)
     assert STATUS.findall(got) == [b"400"], got
-    assert recorder.seen == [] or not recorder.last[1].endswith(b"0\r\n\r\n")
-    assert all(t != "/pub/smuggled" for t in recorder.targets())
+    assert recorder.seen == []
 
 
 # --- what the API gets ------------------------------------------------------------------------------------------------
@@ -222,7 +222,6 @@ SENT = [
     ("plain", b"GET /pub/x?a=1&b=%20 HTTP/1.1\r\n" + H + b"X-A: 1\r\nx-b:2\r\nX-A:  3 \t\r\n\r\n",
      b"GET /pub/x?a=1&b=%20", b"X-A: 1\r\nx-b: 2\r\nX-A: 3\r\n", OURS_HOST, b""),
     ("empty lines before it", b"\r\n\r\nGET /pub/x HTTP/1.1\r\n" + H + b"\r\n", b"GET /pub/x", b"", OURS_HOST, b""),
-    ("two spaces", b"GET  /pub/x HTTP/1.1\r\n" + H + b"\r\n", b"GET /pub/x", b"", OURS_HOST, b""),
     ("absolute form", b"GET http://API.test/pub/x?y HTTP/1.1\r\n" + H + b"\r\n", b"GET /pub/x?y", b"", OURS_HOST, b""),
     ("empty query", b"GET /pub/x? HTTP/1.1\r\n" + H + b"\r\n", b"GET /pub/x?", b"", OURS_HOST, b""),
     ("HTTP/1.0 without Host", b"GET /pub/x HTTP/1.0\r\n\r\n", b"GET /pub/x", b"", OURS, b""),
