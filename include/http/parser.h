@@ -22,6 +22,8 @@ struct parser {
     size_t max_headers;
     size_t trailer_bytes;
     size_t overhead;        /* chunk framing read since the last byte of a body */
+    const char *framing;    /* inside parser_body: chunk framing that was not looked at begins here */
+    char framing_last;      /* the byte of it before that; NUL behind bytes of the body */
     enum reason reason;     /* why it failed */
     bool to_head;           /* a response to HEAD */
     bool in_head;

@@ -175,10 +175,18 @@ enum reason head_check_request(struct head *h)
     return REASON_FORWARDED;
 }
 
+/* RFC 9112 4: white space and what prints. */
+static bool is_phrase(struct slice s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (((unsigned char)s.p[i] < 0x20 && s.p[i] != '\t') || s.p[i] == 0x7f) return false;
+    return true;
+}
+
 enum reason head_check_response(struct head *h, bool to_head)
 {
     if (h->version_major != 1 || h->version_minor > 1) return REASON_UPSTREAM_MALFORMED;
-    if (h->status < 100) return REASON_UPSTREAM_MALFORMED;
+    if (h->status < 100 || !is_phrase(h->phrase)) return REASON_UPSTREAM_MALFORMED;
     h->body = BODY_UNTIL_CLOSE;
     bool bodiless = to_head || h->status < 200 || h->status == 204 || h->status == 304;
     size_t lengths, codings;

@@ -110,6 +110,12 @@ static int on_header_value_complete(llhttp_t *ll)
     return 0;
 }
 
+/* RFC 9112 3: one space before the target and one behind it. llhttp takes more, where others see an empty target. */
+static bool has_single_spaces(struct slice target)
+{
+    return target.n && target.p[-2] != ' ' && target.p[target.n] == ' ' && target.p[target.n + 1] != ' ';
+}
+
 /* 0 goes on to the body, 1 says there is none. */
 static int on_headers_complete(llhttp_t *ll)
 {
@@ -121,7 +127,7 @@ static int on_headers_complete(llhttp_t *ll)
     enum reason r;
     if (p->kind == PARSER_REQUEST) {
         p->head.method = slice_str(llhttp_method_name((llhttp_method_t)ll->method));
-        r = head_check_request(&p->head);
+        r = has_single_spaces(p->head.target) ? head_check_request(&p->head) : REASON_MALFORMED;
     } else {
         p->head.status = ll->status_code;
         r = head_check_response(&p->head, p->to_head);
@@ -133,10 +139,25 @@ static int on_headers_complete(llhttp_t *ll)
     return p->head.body == BODY_NONE ? 1 : 0;
 }
 
+/* Chunk framing and trailers have CR only with LF, LF only with CR, and no folded line (RFC 9112 2.2, 5.2, 7.1). llhttp
+   ends trailers at a bare LF. */
+static bool check_framing(struct parser *p, const char *end)
+{
+    for (; p->framing < end; p->framing++) {
+        char c = *p->framing, last = p->framing_last;
+        if ((c == '\n') != (last == '\r') || ((c == ' ' || c == '\t') && last == '\n')) return false;
+        p->framing_last = c;
+    }
+    return true;
+}
+
 static int on_body(llhttp_t *ll, const char *at, size_t n)
 {
     struct parser *p = of_ll(ll);
     if (p->in_head) return refuse(p, REASON_MALFORMED); /* the head ended before its empty line */
+    if (p->head.body == BODY_CHUNKED && !check_framing(p, at)) return refuse(p, REASON_FRAMING);
+    p->framing = at + n;
+    p->framing_last = '\0';
     p->overhead = 0;
     p->on_body(p, slice_make(at, n));
     return 0;
@@ -187,6 +208,16 @@ static enum reason reason_of(struct parser *p, llhttp_errno_t error)
     }
 }
 
+/* RFC 9112 4: one space, three digits, and a space or nothing. llhttp takes a zero before them. */
+static bool has_plain_status(struct slice bytes)
+{
+    const char *digits = bytes.p + sizeof "HTTP/1.1";
+    if (bytes.n < sizeof "HTTP/1.1 200") return false;
+    for (int i = 0; i < 3; i++)
+        if (digits[i] < '0' || digits[i] > '9') return false;
+    return digits[-1] == ' ' && (digits[3] == ' ' || digits[3] == '\r');
+}
+
 void parser_init(struct parser *p, enum parser_kind kind, void (*on_body_bytes)(struct parser *p, struct slice data))
 {
     memset(p, 0, sizeof *p);
@@ -202,9 +233,11 @@ enum reason parser_head(struct parser *p, struct slice bytes, struct arena *aren
     p->arena = arena;
     p->max_headers = max_headers;
     p->to_head = to_head;
+    if (kind == PARSER_RESPONSE && !has_plain_status(bytes)) return p->reason = REASON_UPSTREAM_MALFORMED;
     llhttp_t *ll = ll_of(p);
     llhttp_init(ll, kind == PARSER_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, settings());
     p->in_head = true;
+    p->framing_last = '\n';
     llhttp_errno_t error = llhttp_execute(ll, bytes.p, bytes.n);
     p->in_head = false;
     if (p->complete && p->reason == REASON_UNSET) {
@@ -222,12 +255,15 @@ long parser_body(struct parser *p, struct slice data)
     if (p->complete || data.n == 0) return 0;
     p->reason = REASON_UNSET;
     p->overhead += data.n; /* reset by each byte of the body itself */
+    p->framing = data.p;
     llhttp_t *ll = ll_of(p);
     llhttp_errno_t error = llhttp_execute(ll, data.p, data.n);
+    const char *end = error == HPE_OK ? data.p + data.n : llhttp_get_error_pos(ll);
+    if (p->head.body == BODY_CHUNKED && !check_framing(p, end)) p->reason = REASON_FRAMING;
     if (p->reason == REASON_UNSET && p->overhead > CHUNK_OVERHEAD_MAX + data.n) refuse(p, REASON_FRAMING);
     if (p->reason == REASON_UNSET && p->complete && error == HPE_PAUSED) {
         p->reason = REASON_FORWARDED;
-        return (long)(llhttp_get_error_pos(ll) - data.p);
+        return (long)(end - data.p);
     }
     if (p->reason == REASON_UNSET && error == HPE_OK) {
         p->reason = REASON_FORWARDED;
