@@ -63,6 +63,8 @@ static void check_first_line(const struct head *h, enum parser_kind kind, struct
     buf_free(&b);
     CHECK(h->version_major == 1 && (h->version_minor == 0 || h->version_minor == 1), "HTTP/1.0 or 1.1");
     for (size_t i = 0; i < h->target.n; i++) CHECK(h->target.p[i] > 0x20 && h->target.p[i] != 0x7f, "a target prints");
+    for (size_t i = 0; i < h->phrase.n; i++)
+        CHECK((unsigned char)h->phrase.p[i] >= 0x20 || h->phrase.p[i] == '\t', "a phrase prints");
 }
 
 struct facts {
@@ -133,8 +135,10 @@ static void decode_chunks(struct slice rest, struct buf *out)
         buf_add(out, rest.p, size);
         rest = slice_make(rest.p + size + 2, rest.n - size - 2);
     }
-    do CHECK(take_line(&rest, &line), "trailers end with an empty line");
-    while (line.n);
+    do {
+        CHECK(take_line(&rest, &line), "trailers end with an empty line");
+        CHECK(!line.n || (line.p[0] != ' ' && line.p[0] != '\t'), "no trailer is folded");
+    } while (line.n);
     CHECK(rest.n == 0, "nothing of what follows was taken");
 }
 
