@@ -56,6 +56,7 @@ struct stream {
     bool shutting;
     bool closing;
     bool ended;
+    bool reset; /* set before stream_close: the peer is to see a break, not an end in order (RST) */
 };
 
 /* A TCP stream, not yet connected: for uv_accept or uv_tcp_connect on &s->tcp. */

@@ -52,6 +52,7 @@ static int tcp_shutdown(struct stream *s)
 
 static void tcp_close(struct stream *s)
 {
+    if (s->reset && uv_tcp_close_reset(&s->tcp, on_tcp_closed) == 0) return;
     uv_close((uv_handle_t *)&s->tcp, on_tcp_closed);
 }
 
