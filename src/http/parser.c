@@ -110,10 +110,15 @@ static int on_header_value_complete(llhttp_t *ll)
     return 0;
 }
 
-/* RFC 9112 3: one space before the target and one behind it. llhttp takes more, where others see an empty target. */
-static bool has_single_spaces(struct slice target)
+/* RFC 9112 3: one space before the target, one behind it, then HTTP. llhttp takes more spaces, where others see an empty
+   target, and RTSP or ICE in the place of HTTP. */
+static bool is_request_line(struct slice target)
 {
-    return target.n && target.p[-2] != ' ' && target.p[target.n] == ' ' && target.p[target.n + 1] != ' ';
+    static const char rest[] = " HTTP/";
+    if (target.n == 0 || target.p[-2] == ' ') return false;
+    for (size_t i = 0; rest[i]; i++)
+        if (target.p[target.n + i] != rest[i]) return false;
+    return true;
 }
 
 /* 0 goes on to the body, 1 says there is none. */
@@ -127,7 +132,7 @@ static int on_headers_complete(llhttp_t *ll)
     enum reason r;
     if (p->kind == PARSER_REQUEST) {
         p->head.method = slice_str(llhttp_method_name((llhttp_method_t)ll->method));
-        r = has_single_spaces(p->head.target) ? head_check_request(&p->head) : REASON_MALFORMED;
+        r = is_request_line(p->head.target) ? head_check_request(&p->head) : REASON_MALFORMED;
     } else {
         p->head.status = ll->status_code;
         r = head_check_response(&p->head, p->to_head);

@@ -28,7 +28,7 @@ static const struct exchange exchanges[] = {
      .status = 201},
     {.request =
          "PUT /public " H "Transfer-Encoding: chunked\r\n\r\n5;ext=\"a\"\r\nhello\r\n1\r\n \r\n05\r\nworld\r\n0\r\n"
-         "X-Sum: 12\r\nAuthorization: x\r\nX-Auth-Context: y\r\nContent-Length: 3\r\nX-Last:\r\n\r\n",
+         "X-Sum: 12\r\nAuthorization: x\r\nX-Auth-Context: y\r\nHost: z\r\nX-Last:\r\n\r\n",
      .sent_first = "PUT /public HTTP/1.1",
      .sent_body = "hello world",
      .sent_trailers = "X-Sum: 12\r\nX-Last: \r\n",
