@@ -155,7 +155,10 @@ def test_ports_agree():
         for name, port in re.findall(r"://(\w+):(\d+)", text):
             assert port in listening[name], f"{text}: {name} does not listen on {port}"
     issuer = " ".join(services["api"]["command"])
-    assert '"issuer": "' + re.search(r"--issuer (\S+)", issuer).group(1) + '"' in settings["DOORWARD_TOKENS_ISSUERS"]
+    assert re.search(r"--issuer (\S+)", issuer).group(1) == settings["OIDC_ISSUER"]
+    config = read("config/cwms/doorward.yaml")
+    for name in settings:
+        assert name.startswith("DOORWARD_") or "${" + name in config, f"{name} is not read by config/cwms/doorward.yaml"
 
 
 def test_mounts_and_commands_exist():
