@@ -73,6 +73,7 @@ static void on_due(struct deadline *deadline)
     struct dial *d = container_of(deadline, struct dial, deadline);
     if (!d->resolving && !d->connecting) { /* the resolver would not start */
         tell(d, d->status);
+        if (d->on_cancelled) d->on_cancelled(d->stream);
         release(d);
         return;
     }
@@ -182,6 +183,7 @@ void dial_cancel(struct dial *d, void (*on_closed)(struct stream *s))
     CHECK(!d->finished, "a finished dial is not cancelled");
     d->finished = true;
     d->on_cancelled = on_closed;
+    if (!d->resolving && !d->connecting) return; /* no stream was opened: the deadline tells */
     deadline_stop(&d->deadline);
     if (d->resolving) {
         uv_cancel((uv_req_t *)&d->resolve_req);

@@ -81,6 +81,7 @@ static int on_shutdown(struct stream *s)
 static void on_close(struct stream *s)
 {
     of(s)->closing = true;
+    of(s)->reset = s->reset;
     of(s)->reading = false;
 }
 

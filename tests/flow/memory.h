@@ -26,6 +26,7 @@ struct memory {
     bool reading;
     bool shut;   /* the proxy ended its side */
     bool closed; /* the proxy closed it */
+    bool reset;  /* so that its peer sees a break */
     /* private */
     struct piece *first, **last;
     int end_error;

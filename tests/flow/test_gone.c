@@ -210,6 +210,24 @@ static void upstream_goes(void **state)
     }
 }
 
+/* To HTTP/1.0 the end of the connection ends an answer: a broken one must not end in order. */
+static void upstream_goes_before_an_old_client(void **state)
+{
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        flow_start(NULL);
+        struct memory *c = flow_client();
+        flow_send(c, "GET /public HTTP/1.0\r\n\r\n");
+        flow_send(flow_up(0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n");
+        if (whole) flow_send(flow_up(0), "0\r\n\r\n");
+        flow_stop(flow_up(0), 0);
+        assert_int_equal(c->shut, whole);
+        assert_int_equal(c->closed, !whole);
+        assert_int_equal(c->reset, !whole);
+        flow_end();
+    }
+}
+
 static void upstream_cannot_be_reached(void **state)
 {
     (void)state;
@@ -255,12 +273,19 @@ static void upstream_talks_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(while_authenticating),       cmocka_unit_test(while_judged),
-        cmocka_unit_test(while_connecting),           cmocka_unit_test(while_forwarding),
-        cmocka_unit_test(half_close_inside_a_body),   cmocka_unit_test(half_close_alone),
-        cmocka_unit_test(closed_while_we_write),      cmocka_unit_test(closed_while_queued),
-        cmocka_unit_test(half_close_while_lingering), cmocka_unit_test(upstream_goes),
-        cmocka_unit_test(upstream_cannot_be_reached), cmocka_unit_test(upstream_talks_nonsense),
+        cmocka_unit_test(while_authenticating),
+        cmocka_unit_test(while_judged),
+        cmocka_unit_test(while_connecting),
+        cmocka_unit_test(while_forwarding),
+        cmocka_unit_test(half_close_inside_a_body),
+        cmocka_unit_test(half_close_alone),
+        cmocka_unit_test(closed_while_we_write),
+        cmocka_unit_test(closed_while_queued),
+        cmocka_unit_test(half_close_while_lingering),
+        cmocka_unit_test(upstream_goes),
+        cmocka_unit_test(upstream_goes_before_an_old_client),
+        cmocka_unit_test(upstream_cannot_be_reached),
+        cmocka_unit_test(upstream_talks_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
