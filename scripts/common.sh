@@ -46,5 +46,31 @@ opa_find() {
     return 1
 }
 
+# Where this machine's own sources say that a release of Debian comes from.
+debian_mirror() {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null | awk -v c="$1" '
+        $1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ /:\/\//) { if ($(i + 1) == c) { print $i; exit } } }
+        tolower($1) == "uris:" { uri = $2 }
+        tolower($1) == "suites:" { for (i = 2; i <= NF; i++) if ($i == c && uri != "") { print uri; exit } }'
+}
+
+# Package lists apart from the system's, in a folder: of these suites, from the mirror the machine already uses. Sets
+# `options` for apt-get and apt-cache; its own sources stay as they are.
+apt_apart() { # folder, suites…
+    apart=$1
+    shift
+    mirror=$(debian_mirror "$(. /etc/os-release && echo "${VERSION_CODENAME:-none}")")
+    [ -n "$mirror" ] || return 1
+    mkdir -p "$apart/sources" "$apart/lists/partial" "$apart/cache/archives/partial"
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -e $keyring ] && signed="[signed-by=$keyring] " || signed=
+    for suite in "$@"; do echo "deb $signed$mirror $suite main"; done >"$apart/sources/apart.list"
+    options="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$apart/sources"
+    options="$options -o Dir::State::lists=$apart/lists -o Dir::Cache=$apart/cache"
+    options="$options -o Acquire::Languages=none -o APT::Sandbox::User=root"
+    # shellcheck disable=SC2086 # options
+    apt-get $options update -q >>build/deps.log 2>&1
+}
+
 # A Python that sees Debian's python3-* packages, which one from pyenv or a venv does not.
 PYTHON=/usr/bin/python3
