@@ -114,7 +114,7 @@ struct upstream *upstream_create(struct loop *l, const struct conf_upstream *con
     u->loop = l;
     u->conf = conf;
     list_init(&u->idle);
-    deadline_list_init(&u->idle_timeout, l, conf->idle_timeout_ms);
+    deadline_list_init(&u->idle_timeout, l, conf->idle_timeout_ms ? conf->idle_timeout_ms : 1); /* 0: none is kept */
     deadline_list_init(&u->silence, l, conf->response_timeout_ms);
     return u;
 }
@@ -191,7 +191,8 @@ void uconn_give_back(struct uconn *c)
 {
     struct upstream *u = c->upstream;
     c->owner = NULL;
-    if (u->closed || (int64_t)u->idle_n >= u->conf->max_idle || c->stream.ended || stream_queued(&c->stream)) {
+    bool keeps = !u->closed && u->conf->idle_timeout_ms && (int64_t)u->idle_n < u->conf->max_idle;
+    if (!keeps || c->stream.ended || stream_queued(&c->stream)) {
         uconn_drop(c);
         return;
     }

@@ -293,13 +293,18 @@ static void pool_expires(void **state)
 static void pool_of_none(void **state)
 {
     (void)state;
-    flow_start(&(struct flow_config){.upstream = "max_idle: 0"});
-    struct memory *c = flow_client();
-    flow_send(c, "GET /public " H "\r\n");
-    flow_serve(flow_up(0), "GET /public HTTP/1.1", "ok");
-    flow_expect(c, 200, "ok");
-    assert_true(flow_up(0)->closed);
-    flow_end();
+    for (int i = 0; i < 2; i++) {
+        flow_start(
+            &(struct flow_config){.routes = "[{prefix: /, access: public, upstream: other}]",
+                                  .more = i ? "upstreams: {other: {url: \"http://b.test\", max_idle: 0}}"
+                                            : "upstreams: {other: {url: \"http://b.test\", idle_timeout_ms: 0}}"});
+        struct memory *c = flow_client();
+        flow_send(c, "GET /public " H "\r\n");
+        flow_serve(flow_up(0), "GET /public HTTP/1.1", "ok");
+        flow_expect(c, 200, "ok");
+        assert_true(flow_up(0)->closed);
+        flow_end();
+    }
 }
 
 int main(void)
