@@ -56,6 +56,9 @@ void conn_refuse(struct conn *c, enum reason reason);
 /* The request is answered and finished: keep_alive goes on to the next, else the connection is ended, lingering when
    the client may still be sending. */
 void conn_request_done(struct conn *c, bool keep_alive);
+/* No further requests are wanted: closes it when idle, soon when it has not asked yet (its first request may be on its
+   way); one with a request, or part of one, is left to it. */
+void conn_drain(struct conn *c);
 /* At once, without lingering: the client must see a broken answer. */
 void conn_close(struct conn *c);
 

@@ -46,13 +46,15 @@ struct proxy {
     struct list conns;
     size_t conns_n;
     struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout, websocket_timeout;
+    struct deadline_list fresh_timeout; /* while draining: the first request of a connection that has not asked yet */
     bool draining;
     void (*on_drained)(struct proxy *p); /* the last connection is closed while draining; may be NULL */
 };
 
 /* Starts nothing by itself; conf, loop and the parts are set before. Makes upstreams, ready and the deadline lists. */
 void proxy_init(struct proxy *p);
-/* No new connections, idle ones closed, busy ones after their answer. on_drained later, once. */
+/* No new connections but those that the kernel has taken already; idle ones closed, those that have not asked yet after
+   a moment, busy ones after their answer. on_drained later, once. */
 void proxy_drain(struct proxy *p);
 /* Ends every connection at once. */
 void proxy_abort(struct proxy *p);

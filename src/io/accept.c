@@ -2,7 +2,10 @@
 #include "io/accept.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/check.h"
 
@@ -16,6 +19,7 @@ struct acceptor {
     void (*on_error)(const char *text, void *arg);
     void *arg;
     int64_t told_ms;
+    int rest_fd; /* taken by accept_rest; -1: the loop has one */
 };
 
 static void on_connection(uv_stream_t *server, int status);
@@ -67,6 +71,7 @@ struct acceptor *accept_open(struct loop *l, const char *host, int port, void (*
     a->on_waiting = on_waiting;
     a->on_error = on_error;
     a->arg = arg;
+    a->rest_fd = -1;
     CHECK(uv_tcp_init(loop_uv(l), &a->tcp) == 0, "a TCP handle can be made");
     int e = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
     if (e) e = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
@@ -82,7 +87,10 @@ int accept_take(struct acceptor *a, struct stream *s, const struct stream_events
 {
     memset(peer, 0, sizeof *peer);
     CHECK(stream_init_tcp(s, a->loop, events) == 0, "a TCP handle can be made");
-    int error = uv_accept((uv_stream_t *)&a->tcp, (uv_stream_t *)&s->tcp);
+    int fd = a->rest_fd;
+    a->rest_fd = -1;
+    int error = fd < 0 ? uv_accept((uv_stream_t *)&a->tcp, (uv_stream_t *)&s->tcp) : uv_tcp_open(&s->tcp, fd);
+    if (error && fd >= 0) close(fd);
     if (error) return error;
     uv_tcp_nodelay(&s->tcp, 1);
     struct sockaddr_storage from;
@@ -98,6 +106,19 @@ int accept_port(const struct acceptor *a)
     if (uv_tcp_getsockname(&a->tcp, (struct sockaddr *)&address, &n) != 0) return 0;
     return ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
                                               : ((struct sockaddr_in6 *)&address)->sin6_port);
+}
+
+void accept_rest(struct acceptor *a)
+{
+    uv_os_fd_t listening;
+    if (uv_fileno((uv_handle_t *)&a->tcp, &listening) != 0) return;
+    for (int i = 0; i < BACKLOG; i++) {
+        a->rest_fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (a->rest_fd >= 0)
+            a->on_waiting(a->arg);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
 }
 
 void accept_close(struct acceptor *a)

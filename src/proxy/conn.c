@@ -268,6 +268,15 @@ void conn_refuse(struct conn *c, enum reason reason)
     request_refuse(c, reason);
 }
 
+void conn_drain(struct conn *c)
+{
+    if (c->state != CONN_READY || c->pending.n) return;
+    if (c->served)
+        conn_close(c);
+    else
+        deadline_start(&c->proxy->fresh_timeout, &c->deadline);
+}
+
 void conn_request_done(struct conn *c, bool keep_alive)
 {
     bool clean = c->parser.complete;

@@ -67,6 +67,11 @@ struct listener *listener_create(struct proxy *p, struct slice host, int port, b
     return NULL;
 }
 
+void listener_rest(struct listener *l)
+{
+    if (l) accept_rest(l->acceptor);
+}
+
 void listener_close(struct listener *l)
 {
     if (!l) return;

@@ -12,6 +12,7 @@
 #include "proxy/upstream.h"
 
 #define LINGER_MS 2000
+#define FRESH_MS 500
 
 static void read_lifts(struct proxy *p)
 {
@@ -59,6 +60,7 @@ void proxy_init(struct proxy *p)
     deadline_list_init(&p->body_timeout, p->loop, conf->listen.body_idle_timeout_ms);
     deadline_list_init(&p->websocket_timeout, p->loop, conf->listen.websocket_idle_timeout_ms);
     deadline_list_init(&p->linger_timeout, p->loop, LINGER_MS);
+    deadline_list_init(&p->fresh_timeout, p->loop, FRESH_MS);
     p->ready = ready_create(p);
 }
 
@@ -79,12 +81,13 @@ void proxy_drain(struct proxy *p)
 {
     if (p->draining) return;
     p->draining = true;
+    for (size_t i = 0; i < 2; i++) listener_rest(p->listeners[i]);
     close_listeners(p);
     struct list *next;
     for (struct list *at = p->conns.next; at != &p->conns; at = next) {
         struct conn *c = container_of(at, struct conn, link);
         next = at->next;
-        if (c->state == CONN_READY && c->pending.n == 0) conn_close(c);
+        conn_drain(c);
     }
     if (p->conns_n == 0 && p->on_drained) p->on_drained(p);
 }
