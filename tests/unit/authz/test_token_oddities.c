@@ -1,5 +1,5 @@
 /* Tokens and key sets that are odd but signed well: other spellings of the same bytes, keys that share a kid, many
-   keys, broken keys among good ones. What is good in them must pass; what two readers could read differently must not. */
+   keys, broken keys among good ones. What is good in them passes; what two readers could read differently does not. */
 #include "authz/token.h"
 
 #include "token_fixture.h"
