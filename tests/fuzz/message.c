@@ -286,9 +286,8 @@ static bool read_body(struct reading *r)
     free((char *)(uintptr_t)piece.p);
     if (n < 0) {
         CHECK(!r->parser.complete && r->parser.reason != REASON_FORWARDED, "broken and not complete");
-        buf_printf(&r->transcript, "%s ", reason_code(r->parser.reason));
         r->over = true;
-        r->used = 0; /* where in a piece it broke is not told */
+        r->used = 0; /* where in a piece it broke is not told, and of two faults near each other either may be named */
         end_message(r, "broken");
         return false;
     }
