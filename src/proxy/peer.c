@@ -114,9 +114,7 @@ static struct slice client_behind(const struct request *r, struct slice chain)
     return found;
 }
 
-/* Another X-Forwarded-… of a peer that is not trusted, or one of the names above in a spelling that some servers take
-   for it. */
-static bool speaks_for_us(struct slice name, bool trusted)
+bool peer_speaks_for_us(struct slice name, bool trusted)
 {
     static const struct slice whole[] = {{"forwarded", 9}, {"x-real-ip", 9}, {"x-request-id", 12}};
     bool alias = memchr(name.p, '_', name.n) || memchr(name.p, '.', name.n);
@@ -147,7 +145,7 @@ void peer_identify(struct request *r)
             h->drop |= !trusted;
             break;
         case HEADER_OTHER:
-            h->drop |= speaks_for_us(h->name, trusted);
+            h->drop |= peer_speaks_for_us(h->name, trusted);
             break;
         default:
             break;

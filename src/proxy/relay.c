@@ -62,7 +62,8 @@ static void batch_last_chunk(struct request *r, struct stream *s, struct head *t
     buf_add_lit(&out, "0\r\n");
     for (size_t i = 0; i < trailers->n; i++) {
         const struct header *h = &trailers->v[i];
-        if (h->id != HEADER_OTHER || name_set_has(r->proxy->stripped, h->name)) continue;
+        bool ours = name_set_has(r->proxy->stripped, h->name) || peer_speaks_for_us(h->name, false);
+        if (h->id != HEADER_OTHER || ours) continue;
         writer_header(&out, h->name, h->value);
     }
     buf_add_lit(&out, "\r\n");

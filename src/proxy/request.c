@@ -233,7 +233,7 @@ void request_abort(struct request *r, enum reason reason)
     }
     r->reason = reason;
     r->ended = r->step;
-    r->status = r->answer_started ? r->status : reason_status(reason);
+    if (!r->answer_started || reason == REASON_CLIENT_GONE) r->status = reason_status(reason);
     /* An answer that only the end of the connection ends would look whole. */
     c->stream.reset = r->answer_started && !r->tunnel && r->head->version_minor == 0;
     let_go(r);

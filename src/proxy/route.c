@@ -7,17 +7,22 @@
 #include "proxy/own.h"
 #include "proxy/reply.h"
 
-/* RFC 3986 3.2: host and port as Host may say them; no user information. */
+/* RFC 3986 3.2: a name, an IPv4 address or an IPv6 address in brackets, and perhaps a port; no user information, and no
+   escapes, which some decode and some do not. */
 static bool host_is_valid(struct slice host)
 {
-    static const char extra[] = ".-_~:[]%";
+    static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_~";
+    static const char in_brackets[] = "abcdefABCDEF0123456789:.";
     if (host.n == 0 || host.n > 255) return false;
-    for (size_t i = 0; i < host.n; i++) {
-        char c = host.p[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!alnum && (c == 0 || !memchr(extra, c, sizeof extra - 1))) return false;
-    }
-    return true;
+    bool bracketed = host.p[0] == '[';
+    const char *allowed = bracketed ? in_brackets : in_name;
+    size_t end = bracketed;
+    while (end < host.n && host.p[end] && strchr(allowed, host.p[end])) end++;
+    if (end == bracketed || (bracketed && (end == host.n || host.p[end++] != ']'))) return false;
+    if (end == host.n) return true;
+    struct slice port = slice_make(host.p + end + 1, host.n - end - 1);
+    long long number = 0;
+    return host.p[end] == ':' && (port.n == 0 || (slice_to_int(port, &number) && number <= 65535));
 }
 
 static struct slice lower(struct arena *a, struct slice s)

@@ -237,12 +237,12 @@ def test_trailers(proxy, recorder):
     body = (b"3\r\nabc\r\n0\r\nX-Checksum: 99\r\nHost: evil\r\n"
             b"Authorization: Bearer x\r\nX_Auth.Context: forged\r\nx-auth-context: forged\r\nX-User: root\r\n"
             b"X-Request-Id: mine\r\nX-Forwarded-For: 6.6.6.6\r\nConnection: close\r\nCookie: a=b\r\n"
-            b"Proxy-Authorization: Basic x\r\n\r\n")
+            b"Proxy-Authorization: Basic x\r\nX-Forwarded-Prefix: /admin\r\nx_real_ip: 6.6.6.6\r\n\r\n")
     send(proxy, "/x", CHUNKED, "Trailer: X-Checksum", method="POST", body=body)
     got = recorder.last[1]
     assert got.startswith(b"3\r\nabc\r\n0\r\nX-Checksum: 99\r\n") and got.endswith(b"\r\n\r\n")
     for name in (b"host", b"authorization", b"auth", b"x-user", b"x-request-id",
-                 b"x-forwarded-for", b"connection", b"cookie"):
+                 b"x-forwarded-for", b"connection", b"cookie", b"x-forwarded-prefix", b"x_real_ip"):
         assert name not in got.lower(), name
 
 

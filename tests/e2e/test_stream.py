@@ -259,7 +259,8 @@ def test_download_broken_off(proxy, recorder):
     client.exactly(100000)
     client.reset()
     assert ended.wait(5), "the API is told to stop"
-    assert proxy.log(request_id)["reason"] == "client_gone"
+    line = proxy.log(request_id)
+    assert (line["reason"], line["status"]) == ("client_gone", 499)
 
 
 def test_client_gone_before_the_answer(proxy, recorder):
