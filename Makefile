@@ -1,5 +1,5 @@
 # A thin front: each target is one script, and each script also runs by itself.
-.PHONY: all demo test cov bench docs
+.PHONY: all demo test cov fuzz bench docs
 all:
 	@scripts/build release
 demo:
@@ -8,6 +8,8 @@ test:
 	@scripts/test
 cov:
 	@scripts/cov
+fuzz:
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) scripts/fuzz
 bench:
 	@scripts/bench
 docs:
