@@ -112,6 +112,38 @@ static enum reason check_path_policy(const struct conf_route *route, const struc
     return REASON_FORWARDED;
 }
 
+/* The path as a server takes it that decodes slashes, drops parameters, or both. */
+static struct slice read_loosely(struct arena *a, struct slice path, bool slashes, bool parameters)
+{
+    char *out = arena_alloc(a, path.n);
+    size_t n = 0;
+    bool inside = false; /* a parameter */
+    for (size_t i = 0; i < path.n; i++) {
+        struct slice rest = slice_make(path.p + i, path.n - i);
+        bool slash = slashes && (slice_starts(rest, SLICE("%2F")) || slice_starts(rest, SLICE("%5C")));
+        bool parameter = parameters && (path.p[i] == ';' || slice_starts(rest, SLICE("%3B")));
+        char c = slash ? '/' : path.p[i];
+        if (slash || (parameter && c == '%')) i += 2;
+        inside = c != '/' && (inside || parameter);
+        if (inside || (c == '/' && n && out[n - 1] == '/')) continue;
+        out[n++] = c;
+    }
+    return slice_make(out, n);
+}
+
+/* What a route keeps must lead to that route in every reading: "/listed;x" is no way past the route of "/listed". */
+static enum reason check_readings(struct request *r)
+{
+    const struct target *t = &r->target;
+    for (int i = 1; i < 4; i++) {
+        bool slashes = i & 1, parameters = i & 2;
+        if ((slashes && !t->encoded_slash) || (parameters && !t->path_parameter)) continue;
+        struct slice path = read_loosely(r->arena, t->path, slashes, parameters);
+        if (routes_find(r->proxy->routes, path) != r->route) return REASON_PATH_AMBIGUOUS;
+    }
+    return REASON_FORWARDED;
+}
+
 static struct slice sent_path(struct request *r)
 {
     const struct conf_route *route = r->route;
@@ -155,6 +187,7 @@ static enum step_result take_route(struct request *r)
         return request_fail(r, REASON_METHOD, NULL);
     }
     enum reason reason = check_path_policy(r->route, &r->target);
+    if (reason == REASON_FORWARDED) reason = check_readings(r);
     if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
     r->sent_path = sent_path(r);
     r->websocket &= r->route->websocket != WEBSOCKET_OFF;

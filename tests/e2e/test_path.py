@@ -14,6 +14,7 @@ ROUTES = [
     {"prefix": "/keep", "path_policy": {"encoded_slashes": "keep", "path_parameters": "keep"}},
     {"prefix": "/slash", "path_policy": {"encoded_slashes": "keep"}},
     {"prefix": "/param", "path_policy": {"path_parameters": "keep"}},
+    {"prefix": "/keep/apart", "path_policy": {"encoded_slashes": "keep", "path_parameters": "keep"}},
     {"prefix": "/strip", "strip": True},
     {"prefix": "/part/of", "strip": "/part"},
     {"prefix": "/base", "upstream": "based"},
@@ -120,6 +121,9 @@ TARGETS = [
     ("/keep/a%2f%2e%2e", None), ("/keep/..%5Ca", None), ("/keep/.;/a", None), ("/keep/a;/..", None), ("/keep/a%00", None),
     ("/keep/;x", None), ("/keep/a//b", None), ("/keep/%2e%2e%2fa", None), ("/keep/a;%2F..", None),
     ("/slash/a%2Fb", SAME), ("/slash/a;b", None), ("/param/a;b", SAME), ("/param/a%2Fb", None),
+    ("/keep/apart;x", None), ("/keep/apart%3bx", None), ("/keep/apart;x/a", None), ("/keep/apart%2Fa", None),
+    ("/keep/apart%5ca", None), ("/keep/%2Fapart/a", None), ("/keep/apart;x%2Fa", None), ("/keep/apar%74;", None),
+    ("/keep/apart/a%2Fb;c", SAME), ("/keep/apartment;x%2Fa", SAME), ("/keep/a%2Fapart;x", SAME),
     ("/keepnot/a%2Fb", None), ("/%6Beep/a%2Fb", "/keep/a%2Fb"), ("/kee%70/a;b", "/keep/a;b"),
 ]
 
