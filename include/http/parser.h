@@ -20,6 +20,7 @@ struct parser {
     struct head head;
     struct head trailers;   /* of a chunked body, once complete */
     size_t max_headers;
+    char *trailer_text;     /* the trailers' bytes, in the arena */
     size_t trailer_bytes;
     size_t overhead;        /* chunk framing read since the last byte of a body */
     const char *framing;    /* inside parser_body: chunk framing that was not looked at begins here */

@@ -64,15 +64,16 @@ static struct header *add_header(struct parser *p, struct head *h, size_t max)
     return header;
 }
 
-/* Trailers come with the body, whose bytes do not stay: their pieces are joined in the arena. */
+/* Trailers come with the body, whose bytes do not stay: they are gathered in one piece of memory, in the order they
+   come, so that a peer that sends them byte by byte costs no more than one that does not. */
 static int add_trailer_piece(struct parser *p, struct slice *to, const char *at, size_t n)
 {
+    if (n > TRAILER_BYTES_MAX - p->trailer_bytes) return refuse(p, REASON_HEADERS_TOO_LARGE);
+    if (!p->trailer_text) p->trailer_text = arena_alloc(p->arena, TRAILER_BYTES_MAX);
+    char *end = p->trailer_text + p->trailer_bytes;
+    memcpy(end, at, n);
+    extend(to, end, n);
     p->trailer_bytes += n;
-    if (p->trailer_bytes > TRAILER_BYTES_MAX) return refuse(p, REASON_HEADERS_TOO_LARGE);
-    char *joined = arena_alloc(p->arena, to->n + n + 1);
-    if (to->n) memcpy(joined, to->p, to->n);
-    memcpy(joined + to->n, at, n);
-    *to = slice_make(joined, to->n + n);
     return 0;
 }
 

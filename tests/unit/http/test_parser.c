@@ -232,6 +232,7 @@ static void bounds(void **state)
         used = feed(&r, "vvvvvvvv", 8);
     assert_int_equal(r.parser.reason, REASON_HEADERS_TOO_LARGE);
     assert_true(lines < 3000);
+    assert_true(arena_chunks_out() < 16); /* in whatever pieces it came */
     end(&r);
 
     begin(&r, PARSER_REQUEST, head, false);
