@@ -322,6 +322,10 @@ def with_profiles(doorward, session_api, engine, issuer, redis, api):
     return daemon
 
 
+def subject_of(token):
+    return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))["sub"]
+
+
 def demote(api, user):
     api.server.users[user]["profile"] = {**api.server.users[user]["profile"], "roles": {"SWT": ["CWMS Users"]}}
 
@@ -333,11 +337,22 @@ def test_flush_makes_a_role_change_visible(with_profiles, api, issuer, what):
     assert proxy.curl(path, authorization=bearer).status == 200
     demote(api, "damop")
     assert proxy.curl(path, authorization=bearer).status == 200, "kept"
-    subject = json.loads(base64.urlsafe_b64decode(bearer.split(".")[1] + "=="))["sub"]
     flush(proxy, {"all": {"all": True}, "issuer": {"issuer": issuer.name},
-                  "subject": {"issuer": issuer.name, "subject": subject}}[what])
+                  "subject": {"issuer": issuer.name, "subject": subject_of(bearer)}}[what])
     assert proxy.curl(path, authorization=bearer).status == 403
     assert api.profiles_asked() == 2
+
+
+@pytest.mark.parametrize("what", ["all", "issuer", "subject"])
+def test_flush_makes_a_policy_change_visible(with_profiles, engine, issuer, what):
+    """The same caller, the same question: what was decided before is asked again."""
+    proxy, token = with_profiles, issuer.token("damop")
+    assert proxy.curl("/cwms-data/x", authorization="Bearer " + token).status == 200
+    engine.says({"result": False})
+    assert proxy.curl("/cwms-data/x", authorization="Bearer " + token).status == 200, "kept"
+    flush(proxy, {"all": {"all": True}, "issuer": {"issuer": issuer.name},
+                  "subject": {"issuer": issuer.name, "subject": subject_of(token)}}[what])
+    assert proxy.curl("/cwms-data/x", authorization="Bearer " + token).status == 403
 
 
 def test_flush_of_others_leaves_me(with_profiles, api, issuer):

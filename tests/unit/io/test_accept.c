@@ -171,6 +171,34 @@ static void cannot_be_bound(void **state)
     finish();
 }
 
+/* At the end: what the kernel has taken is handed out at once, and served. */
+static void rest(void **state)
+{
+    (void)state;
+    const char *error = NULL;
+    int own[3], fds[3];
+    memset(&t, 0, sizeof t);
+    t.loop = loop_create();
+    t.acceptor = accept_open(t.loop, "127.0.0.1", 0, on_waiting, on_error, &t, &error);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = client(AF_INET, "127.0.0.1", accept_port(t.acceptor), &own[i]);
+        assert_int_equal(write(fds[i], "hello", 5), 5);
+    }
+    accept_rest(t.acceptor);
+    assert_int_equal(t.n, 3);
+    accept_rest(t.acceptor);
+    assert_int_equal(t.n, 3);
+    accept_close(t.acceptor);
+    t.acceptor = NULL;
+    while (t.taken[0]->read < 5 || t.taken[1]->read < 5 || t.taken[2]->read < 5)
+        loop_turn(t.loop);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(t.taken[i]->peer.port, own[i]);
+        close(fds[i]);
+    }
+    finish();
+}
+
 /* Closed with connections waiting: nobody is called back. */
 static void closed(void **state)
 {
@@ -196,6 +224,7 @@ int main(void)
         cmocka_unit_test(hands_out),
         cmocka_unit_test(mapped),
         cmocka_unit_test(cannot_be_bound),
+        cmocka_unit_test(rest),
         cmocka_unit_test(closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
