@@ -93,6 +93,8 @@ static enum reason lift(struct request *r, const struct lift *names)
         const struct target_param *same = NULL;
         for (size_t i = 0; i < r->target.params_n; i++) {
             const struct target_param *p = &r->target.params[i];
+            /* a name that cannot be decoded may be this one to a laxer reader */
+            if (p->undecodable && p->name.n && memchr(p->name.p, '%', p->name.n)) return REASON_QUERY_AMBIGUOUS;
             if (!slice_eq(p->name, names->names[k])) continue;
             if (same || p->undecodable) return REASON_QUERY_AMBIGUOUS;
             same = p;
