@@ -96,6 +96,7 @@ enum step_result step_forward(struct request *r)
     r->retried = true;
     r->head_sent = false;
     r->body_held = !r->conn->parser.complete;
+    r->body_paused = false; /* that was the other connection */
     r->reason = REASON_UNSET;
     r->step = STEP_CONNECT;
     return STEP_NEXT;

@@ -112,6 +112,22 @@ static void not_after_an_answer(void **state)
     flow_end();
 }
 
+/* The first connection took nothing of a long head, so that the body had to wait: on the second it need not. */
+static void choked_then_again(void **state)
+{
+    (void)state;
+    flow_start(&(struct flow_config){.listen = "max_header_bytes: 262144"});
+    struct memory *c = with_pooled();
+    flow_up(0)->room = 0;
+    flow_send(c, "PUT /public HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nX: %0100000d\r\n\r\n", 0);
+    flow_stop(flow_up(0), 0);
+    flow_send(c, "abc");
+    assert_string_equal(flow_take(flow_up(1)).body, "abc");
+    flow_send(flow_up(1), "HTTP/1.1 204 No Content\r\n\r\n");
+    flow_expect(c, 204, "");
+    flow_end();
+}
+
 /* A connection that ended or spoke while it was idle is not lent. */
 static void idle_ones_are_watched(void **state)
 {
@@ -176,6 +192,7 @@ int main(void)
         cmocka_unit_test(dead_pooled_connection), cmocka_unit_test(only_once),
         cmocka_unit_test(not_after_an_answer),    cmocka_unit_test(idle_ones_are_watched),
         cmocka_unit_test(recent_for_the_rest),    cmocka_unit_test(dirty_ones_are_dropped),
+        cmocka_unit_test(choked_then_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
