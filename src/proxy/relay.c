@@ -140,6 +140,7 @@ static void on_up_drain(void *owner)
 {
     struct request *r = owner;
     struct conn *c = r->conn;
+    watch_silence(r); /* it took all there was: from here on the client may be who owes */
     if (!r->body_paused) return;
     r->body_paused = false;
     request_on_input(r);
@@ -283,13 +284,21 @@ static void end_answer(struct request *r)
 }
 
 /* Writes what this read gave, then goes on: to the end of the request, or to wait for either side. */
-static void deliver(struct request *r)
+static void deliver(struct request *r, bool switched)
 {
     struct stream *client = &r->conn->stream;
     batch_send(client);
     if (r->up_done) {
         request_run(r);
         return;
+    }
+    if (switched) { /* the client may have sent more before it was told, or be gone */
+        relay_tunnel(r);
+        if (r->conn->half_closed) {
+            websocket_end(r, REASON_FORWARDED);
+            return;
+        }
+        conn_update_reading(r->conn);
     }
     if (stream_queued(client) > RELAY_HIGH_BYTES && !r->up_paused) {
         r->up_paused = true;
@@ -315,6 +324,7 @@ static void on_up_data(void *owner, struct slice data)
     r->up_answered = true;
     watch_silence(r);
     enum reason reason = REASON_FORWARDED;
+    bool tunnel = r->tunnel;
     while (data.n && !r->up_done) {
         if (r->tunnel) {
             batch_tunnel(r, &data);
@@ -338,7 +348,7 @@ static void on_up_data(void *owner, struct slice data)
         return;
     }
     r->up_dirty = r->up_done && data.n > 0;
-    deliver(r);
+    deliver(r, r->tunnel && !tunnel);
 }
 
 static void on_up_end(void *owner, int error)
@@ -351,7 +361,7 @@ static void on_up_end(void *owner, int error)
     }
     if (error == 0 && parser_end(&r->up_parser)) {
         end_answer(r);
-        deliver(r);
+        deliver(r, false);
         return;
     }
     fail(r, REASON_UPSTREAM_CLOSED, r->up_answered ? "the answer broke off" : "closed without an answer");

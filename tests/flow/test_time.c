@@ -151,6 +151,27 @@ static void upstream_stops_reading(void **state)
     flow_end();
 }
 
+/* It was slow to take what there was; since then the client is who owes. */
+static void upstream_took_all(void **state)
+{
+    (void)state;
+    flow_start(NULL);
+    struct memory *c = flow_client();
+    flow_send(c, "GET /public " H "\r\n");
+    flow_serve(flow_up(0), "GET /public HTTP/1.1", "ok");
+    flow_expect(c, 200, "ok");
+    flow_up(0)->room = 0;
+    flow_send(c, "POST /public " H "Content-Length: 20\r\n\r\n1234567890");
+    assert_int_equal(flow_up(0)->got.n, 0);
+    flow_up(0)->room = MEMORY_ALL;
+    flow_turn();
+    flow_pass(RESPONSE_MS + EARLY);
+    assert_int_equal(c->got.n, 0);
+    flow_pass(BODY_MS - RESPONSE_MS);
+    flow_expect_reason(c, REASON_BODY_TIMEOUT);
+    flow_end();
+}
+
 /* The client takes nothing of its answer: at rest, while it still sends, behind the end of its body. */
 static void client_stops_reading(void **state)
 {
@@ -318,6 +339,7 @@ int main(void)
         cmocka_unit_test(no_answer),
         cmocka_unit_test(answer_stops),
         cmocka_unit_test(upstream_stops_reading),
+        cmocka_unit_test(upstream_took_all),
         cmocka_unit_test(client_stops_reading),
         cmocka_unit_test(both_stop_reading),
         cmocka_unit_test(client_reads_slowly),

@@ -58,6 +58,40 @@ static void relayed(void **state)
     flow_end();
 }
 
+/* Bytes that came with the handshake wait for the switch, then go on; so do those after them. */
+static void early_bytes(void **state)
+{
+    (void)state;
+    flow_start(&config);
+    struct memory *c = flow_client();
+    flow_send(c, "GET /ws HTTP/1.1\r\n" ASK "%s\r\nearly", flow_bearer("alice"));
+    flow_take(flow_up(0));
+    assert_int_equal(flow_up(0)->got.n, 0);
+    flow_send(flow_up(0), ACCEPT);
+    assert_int_equal(flow_take(c).status, 101);
+    assert_int_equal(flow_up(0)->got.n, 5);
+    flow_send(c, "late");
+    assert_int_equal(flow_up(0)->got.n, 9);
+    assert_memory_equal(flow_up(0)->got.p, "earlylate", 9);
+    flow_stop(c, 0);
+    assert_true(flow_up(0)->closed);
+    flow_end();
+}
+
+static void gone_before_the_switch(void **state)
+{
+    (void)state;
+    flow_start(&config);
+    struct memory *c = flow_client();
+    flow_send(c, "GET /ws HTTP/1.1\r\n" ASK "%s\r\n", flow_bearer("alice"));
+    flow_take(flow_up(0));
+    flow_stop(c, 0);
+    flow_send(flow_up(0), ACCEPT);
+    assert_int_equal(flow_take(c).status, 101);
+    assert_true(flow_up(0)->closed && c->closed);
+    flow_end();
+}
+
 /* Both directions wait for each other, and what was sent just before the end still arrives. */
 static void bounded(void **state)
 {
@@ -159,6 +193,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(relayed),
+        cmocka_unit_test(early_bytes),
+        cmocka_unit_test(gone_before_the_switch),
         cmocka_unit_test(bounded),
         cmocka_unit_test(ends),
         cmocka_unit_test(refused),
