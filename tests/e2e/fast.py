@@ -37,7 +37,8 @@ class Fast(asyncio.Protocol):
 
 async def serve(body, kind):
     Fast.size = len(body)
-    Fast.answer = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (kind.encode(), len(body), body)
+    Fast.answer = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        kind.encode(), len(body), body)
     server = await asyncio.get_running_loop().create_server(Fast, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
@@ -49,7 +50,8 @@ class FastPeer:
     def __init__(self, body=b"ok", kind="text/plain"):
         with tempfile.NamedTemporaryFile(delete=False) as file:
             file.write(body)
-        self.child = subprocess.Popen([sys.executable, os.path.abspath(__file__), file.name, kind], stdout=subprocess.PIPE)
+        self.child = subprocess.Popen([sys.executable, os.path.abspath(__file__),
+                                      file.name, kind], stdout=subprocess.PIPE)
         self.port = int(self.child.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"
         os.unlink(file.name)

@@ -86,7 +86,8 @@ def test_miss_then_redis(proxy, api, engine, issuer, redis):
 
 
 @pytest.mark.parametrize("spoil", [
-    lambda v: b"", lambda v: b"garbage", lambda v: b"{", lambda v: b"null", lambda v: b"[]", lambda v: v[:-1], lambda v: b"\xff" * 50,
+    lambda v: b"", lambda v: b"garbage", lambda v: b"{", lambda v: b"null", lambda v: b"[]", lambda v: v[:- \
+        1], lambda v: b"\xff" * 50,
     lambda v: json.dumps({**json.loads(v), "sub": "somebody"}).encode(),
     lambda v: json.dumps({**json.loads(v), "iss": "https://other.test"}).encode(),
     lambda v: json.dumps({**json.loads(v), "v": 2}).encode(),
@@ -98,8 +99,10 @@ def test_miss_then_redis(proxy, api, engine, issuer, redis):
     lambda v: json.dumps(json.loads(v)["context"]).encode(),
     lambda v: b'{"context":{"id":"root"},' + v[1:],
     lambda v: b"[" * 100000,
-], ids=["empty", "text", "half", "null", "list", "cut", "binary", "another subject", "another issuer", "another version",
-        "empty context", "no id", "context is a text", "time is a text", "too old", "no envelope", "a name twice", "deep"])
+], ids=["empty", "text", "half", "null", "list", "cut", "binary", "another subject", "another issuer",
+        "another version",
+        "empty context", "no id", "context is a text", "time is a text", "too old", "no envelope", "a name twice",
+        "deep"])
 def test_values_that_are_no_context_of_this_subject(proxy, api, issuer, redis, spoil):
     """Ignored and replaced: who can write to Redis says nothing about others."""
     ask(proxy, issuer)
@@ -305,7 +308,13 @@ def test_a_waiter_that_leaves_cancels_nobody(doorward, api, engine, issuer):
 def test_too_many_profile_calls(doorward, api, engine, issuer):
     daemon = doorward(config_of(api, engine.url, issuer, context={"max_inflight": 2}))
     api.set(profile_delay_ms=500)
-    clients = [daemon.client().send(f"GET /cwms-data/x HTTP/1.1\r\nHost: a\r\nAuthorization: {issuer.bearer(u)}\r\n\r\n".encode())
+    clients = [daemon.client().send(
+
+
+
+
+
+                                    f"GET /cwms-data/x HTTP/1.1\r\nHost: a\r\nAuthorization: {issuer.bearer(u)}\r\n\r\n".encode())
                for u in ("damop", "water", "manager", "viewer")]
     answers = [client.answer() for client in clients]
     assert sorted(a.status for a in answers) == [200, 200, 503, 503]

@@ -78,7 +78,8 @@ def test_preflight_comes_before_everything(strict, recorder, engine, path):
     assert recorder.seen == [] and engine.questions() == []
 
 
-@pytest.mark.parametrize("origin", [OTHER, "null", LISTED + ".evil.test", LISTED.upper(), "http://app.test", LISTED + "/",
+@pytest.mark.parametrize("origin", [OTHER, "null", LISTED + ".evil.test", LISTED.upper(), "http://app.test",
+                                    LISTED + "/",
                                     "https://app.test:8443", "file://"])
 def test_preflight_of_others(strict, recorder, origin):
     answer = ask(strict, "/x", origin=origin, method="OPTIONS", asked="GET")

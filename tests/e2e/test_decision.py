@@ -27,7 +27,8 @@ def engine():
 @pytest.fixture(scope="module")
 def running(module_doorward, recorder, engine, issuer):
     """One that keeps denials a second, so that no test waits long."""
-    return module_doorward(settings(recorder.url, engine.url, issuer, policy={"timeout_ms": 500, "max_response_bytes": 4096},
+    return module_doorward(settings(recorder.url, engine.url, issuer, policy={"timeout_ms": 500,
+        "max_response_bytes": 4096},
                                     decisions={"ttl_s": 60, "deny_ttl_s": 1, "jitter": 0}))
 
 
@@ -219,7 +220,7 @@ def test_too_many_questions(doorward, recorder, engine, issuer):
     assert {a.json["code"] for a in answers if a.status == 503} == {"policy_overloaded"}
 
 
-# --- on_error: allow ----------------------------------------------------------------------------------------------------
+# --- on_error: allow ----------------------------------------------------
 
 def test_bypass_when_refused(doorward, recorder, issuer):
     recorder.reset()
@@ -250,7 +251,8 @@ def test_bypass_when_unresolvable(doorward, recorder, issuer):
 ], ids=["denied", "undefined", "malformed", "500", "garbage", "oversized", "slow", "404"])
 def test_bypass_is_for_silence_only(module_doorward, recorder, engine, issuer, says, status, request):
     if not hasattr(request.module, "bypassing"):
-        request.module.bypassing = module_doorward(settings(recorder.url, engine.url, issuer, decisions={"ttl_s": 0, "deny_ttl_s": 0},
+        request.module.bypassing = module_doorward(settings(recorder.url, engine.url, issuer, decisions={"ttl_s": 0,
+            "deny_ttl_s": 0},
                                                             policy={"on_error": "allow", "timeout_ms": 300}))
     recorder.reset()
     engine.says(says)
@@ -267,7 +269,7 @@ def test_our_own_cap_is_no_bypass(doorward, recorder, engine, issuer):
     assert sorted(client.answer().status for client in clients) == [200, 503, 503]
 
 
-# --- revisions, flushes, bounds --------------------------------------------------------------------------------------------
+# --- revisions, flushes, bounds -----------------------------------------
 
 def revised(revision, allow=True):
     return {"result": allow, "provenance": {"version": "1.6.0", "bundles": {"main": {"revision": revision}}}}
@@ -314,8 +316,10 @@ def test_route_ttl(doorward, recorder, engine, issuer):
 
 
 def test_the_cache_is_bounded(doorward, issuer):
-    """50,000 URLs (10,000 where a sanitizer watches), each another decision and another resource: bytes stay under the bound, memory stays where it was."""
-    policy = FastPeer(json.dumps({"result": {"allow": True, "filters": {"note": "x" * 200}}}).encode(), "application/json")
+    """50,000 URLs (10,000 where a sanitizer watches), each another decision and another resource:
+    bytes stay under the bound, memory stays where it was."""
+    policy = FastPeer(json.dumps({"result": {"allow": True, "filters": {
+                      "note": "x" * 200}}}).encode(), "application/json")
     api = FastPeer(b"ok")
     bound, total = 1 << 20, 10000 if is_sanitized(harness.BIN) else 50000
     try:

@@ -100,7 +100,8 @@ def check_grant(recorder, path):
     (["Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "TE: trailers", "Upgrade: h2c", "X-A: 1"],
      ["keep-alive", "proxy-connection", "te", "upgrade"], ["x-a"]),
     (["Proxy-Authorization: Basic eDp5", "X-A: 1"], ["proxy-authorization"], ["x-a"]),
-    (["Connection: x-mine, X-Other", "X-Mine: 1", "x-other: 2", "X-A: 1"], ["connection", "x-mine", "x-other"], ["x-a"]),
+    (["Connection: x-mine, X-Other", "X-Mine: 1", "x-other: 2", "X-A: 1"], ["connection", "x-mine", "x-other"],
+     ["x-a"]),
     (["Connection: upgrade, http2-settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk", "X-A: 1"],
      ["connection", "upgrade", "http2-settings"], ["x-a"]),
     (["Connection:", "Connection: ,,x-mine,,", "X-Mine: 1", "X-A: 1"], ["connection", "x-mine"], ["x-a"]),
@@ -142,9 +143,11 @@ def test_untrusted_forwarding_is_replaced(proxy, recorder):
 @pytest.mark.parametrize("lines,chain,proto,host,client", [
     ([], "127.0.0.1", "http", "api.test", "127.0.0.1"),
     (["X-Forwarded-For: 6.6.6.6"], "6.6.6.6, 127.0.0.1", "http", "api.test", "6.6.6.6"),
-    (["X-Forwarded-For: 1.1.1.1, 6.6.6.6, 10.1.2.3"], "1.1.1.1, 6.6.6.6, 10.1.2.3, 127.0.0.1", "http", "api.test", "6.6.6.6"),
+    (["X-Forwarded-For: 1.1.1.1, 6.6.6.6, 10.1.2.3"], "1.1.1.1, 6.6.6.6, 10.1.2.3, 127.0.0.1", "http", "api.test",
+     "6.6.6.6"),
     (["X-Forwarded-For: 10.0.0.1, 10.0.0.2"], "10.0.0.1, 10.0.0.2, 127.0.0.1", "http", "api.test", "10.0.0.1"),
-    (["X-Forwarded-For: 2001:db8::1, [2001:db9::2]:443"], "2001:db8::1, [2001:db9::2]:443, 127.0.0.1", "http", "api.test",
+    (["X-Forwarded-For: 2001:db8::1, [2001:db9::2]:443"], "2001:db8::1, [2001:db9::2]:443, 127.0.0.1", "http",
+     "api.test",
      "2001:db9::2"),
     (["X-Forwarded-For: 6.6.6.6:1234"], "6.6.6.6:1234, 127.0.0.1", "http", "api.test", "6.6.6.6"),
     (["X-Forwarded-For: evil<script>"], None, "http", "api.test", "127.0.0.1"),
@@ -175,7 +178,8 @@ GOOD_ID = "Abc-1.2_3"
 
 
 @pytest.mark.parametrize("given,kept", [
-    (GOOD_ID, True), ("a" * 128, True), ("a" * 129, False), ("", False), ("a b", False), ("a/b", False), ("a\"b", False),
+    (GOOD_ID, True), ("a" * 128, True), ("a" * 129, False), ("", False), ("a b", False), ("a/b", False), ("a\"b",
+        False),
     ("<script>", False), ("a,b", False), ("é", False),
 ])
 def test_request_id(proxy, trusting, recorder, engine, given, kept):
@@ -257,7 +261,13 @@ def test_framing_in_trailers(proxy, recorder, line):
 
 
 def test_answers_trailers(proxy, recorder):
-    recorder.answer = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n"
+    recorder.answer = (
+
+
+
+
+
+                       b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n"
                        b"Set-Cookie: a=b\r\nx_auth_context: x\r\n\r\n")
     client = proxy.client().send(b"GET /pub/x HTTP/1.1\r\nHost: api.test\r\n\r\n")
     got = client.until(b"0\r\n") + client.until(b"\r\n\r\n")

@@ -201,7 +201,8 @@ def test_a_refused_request_is_the_last(proxy, recorder):
 BAD_CHUNKS = [b"5\nhello\r\n0\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"+5\r\nhello\r\n0\r\n\r\n", b"-5\r\nhello\r\n",
               b"g\r\nhello\r\n0\r\n\r\n", b"fffffffffffffffff\r\nhello", b"5\r\nhelloworld\r\n0\r\n\r\n",
               b"5\r\nhello\n0\r\n\r\n", b" 5\r\nhello\r\n0\r\n\r\n", b"5 \r\nhello\r\n0\r\n\r\n", b"\r\nhello\r\n",
-              b"5\r\nhello\r\n0\r\nX-A : 1\r\n\r\n", b"5\r\nhello\r\n0\r\nX-A: \0\r\n\r\n", b"5;\x01\r\nhello\r\n0\r\n\r\n",
+              b"5\r\nhello\r\n0\r\nX-A : 1\r\n\r\n", b"5\r\nhello\r\n0\r\nX-A: \0\r\n\r\n",
+              b"5;\x01\r\nhello\r\n0\r\n\r\n",
               b"5" + b";a=" + b"b" * 200000 + b"\r\nhello\r\n0\r\n\r\n"]
 
 
@@ -290,9 +291,11 @@ def ok(*lines, body=b"", first=b"HTTP/1.1 200 OK"):
 ID = b"X-Request-Id: ID\r\n"
 BIG = b"X-Big: " + b"b" * 70000
 
-# (name, method, answer, closes behind it, what the client gets: None is 502 upstream_malformed, "closed" 502 upstream_closed)
+# (name, method, answer, closes behind it, what the client gets: None is 502 upstream_malformed, "closed" 502
+# upstream_closed, "interim" the same behind a 100)
 ANSWERS = [
-    ("length", b"GET", ok(b"Content-Length: 5", b"X-A: 1", b"Set-Cookie: a=1", b"Set-Cookie: b=2", body=b"hello"), False,
+    ("length", b"GET", ok(b"Content-Length: 5", b"X-A: 1", b"Set-Cookie: a=1", b"Set-Cookie: b=2", body=b"hello"),
+     False,
      b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" + ID + b"\r\nhello"),
     ("its own phrase", b"GET", ok(b"Content-Length: 0", first=b"HTTP/1.1 299 As You Like It"), False,
      b"HTTP/1.1 299 As You Like It\r\nContent-Length: 0\r\n" + ID + b"\r\n"),
@@ -310,8 +313,10 @@ ANSWERS = [
      b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"a\"\r\n" + ID + b"\r\n"),
     ("100, then it", b"GET", b"HTTP/1.1 100 Continue\r\n\r\n" + ok(b"Content-Length: 2", body=b"ok"), False,
      b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + ID + b"\r\nok"),
-    ("103 twice, then it", b"GET", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2 + ok(b"Content-Length: 0"), False,
-     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2 + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + ID + b"\r\n"),
+    ("103 twice, then it", b"GET", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2 + ok(b"Content-Length: 0"),
+     False,
+     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2 +
+     b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + ID + b"\r\n"),
     ("chunks", b"GET", ok(CHUNKED, body=b"5;a=b\r\nhello\r\n0\r\n\r\n"), False,
      b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + ID + b"\r\n5\r\nhello\r\n0\r\n\r\n"),
     ("until the end", b"GET", ok(b"X-A: 1", body=b"hello"), True,
@@ -336,7 +341,8 @@ ANSWERS = [
     ("length -1", b"GET", ok(b"Content-Length: -1"), False, None),
     ("length of letters", b"GET", ok(b"Content-Length: five", body=b"hello"), False, None),
     ("unknown coding", b"GET", ok(b"Transfer-Encoding: gzip", body=b"hello"), True, None),
-    ("101 unasked", b"GET", ok(b"Upgrade: h2c", b"Connection: upgrade", first=b"HTTP/1.1 101 Switching Protocols"), False,
+    ("101 unasked", b"GET", ok(b"Upgrade: h2c", b"Connection: upgrade", first=b"HTTP/1.1 101 Switching Protocols"),
+     False,
      None),
     ("HTTP/2.0", b"GET", ok(b"Content-Length: 0", first=b"HTTP/2.0 200 OK"), False, None),
     ("status of two digits", b"GET", ok(b"Content-Length: 0", first=b"HTTP/1.1 20 OK"), False, None),

@@ -85,7 +85,13 @@ def test_body_with_a_length(proxy, recorder, path):
     answer = proxy.client().send(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100001\r\n\r\n".encode()).answer()
     assert (answer.status, answer.json["code"], answer.header("connection")) == (413, "body_too_large", "close")
     assert recorder.seen == []
-    answer = proxy.client().send(b"POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 999999999\r\n\r\n").answer()
+    answer = proxy.client().send(
+
+
+
+
+
+                                 b"POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 999999999\r\n\r\n").answer()
     assert answer.status == 413, "no 100 before it"
 
 
@@ -109,7 +115,7 @@ def test_own_endpoints_bodies(proxy):
     assert harness.curl(proxy.admin + "/authorize", data=b"x" * 70000).status in (400, 413)
 
 
-# --- time --------------------------------------------------------------------------------------------------------------
+# --- time ---------------------------------------------------------------
 
 def closed_after(client, least_s, most_s):
     began = time.monotonic()
@@ -193,7 +199,7 @@ def test_api_that_takes_no_connection(doorward, engine, issuer):
         s.close()
 
 
-# --- connections ---------------------------------------------------------------------------------------------------------
+# --- connections --------------------------------------------------------
 
 def alone(daemon):
     """Who asked before has gone: the only connection is the one that asks."""

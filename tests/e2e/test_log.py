@@ -43,20 +43,25 @@ def proxy(running, recorder, engine):
     return running
 
 
-ODD = [bytes([b]) for b in range(256) if b not in b"\r\n"] + [b"\xc3\xa9", b"\xe2\x80\xa8", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80",
-                                                             b'","level":"error', b"\\u0000", b"\x1b[31m", b"%0A", b"${x}"]
+ODD = [bytes([b]) for b in range(256) if b not in b"\r\n"] + [b"\xc3\xa9", b"\xe2\x80\xa8", b"\xf0\x9f\x98\x80",
+                                                              b"\xed\xa0\x80",
+                                                             b'","level":"error', b"\\u0000", b"\x1b[31m", b"%0A",
+                                                             b"${x}"]
 
 
 def test_any_bytes_are_one_json_line(proxy, recorder):
-    """In the path, the query, a header's name and value, Host, the method, X-Request-Id, X-Forwarded-For, Authorization."""
+    """In the path, the query, a header, Host, the method, X-Request-Id, X-Forwarded-For, Authorization."""
     before = len(proxy.lines)
     requests = []
     for odd in ODD:
-        requests += [b"GET /pub/a" + odd + b"b HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /pub/x?a" + odd + b"b HTTP/1.1\r\nHost: a\r\n\r\n",
+        requests += [b"GET /pub/a" + odd + b"b HTTP/1.1\r\nHost: a\r\n\r\n",
+                     b"GET /pub/x?a" + odd + b"b HTTP/1.1\r\nHost: a\r\n\r\n",
                      b"GET /pub/x HTTP/1.1\r\nHost: a\r\nX-A: a" + odd + b"b\r\nX-Request-Id: a" + odd +
                      b"\r\nX-Forwarded-For: 1" + odd + b"\r\n\r\n",
-                     b"GET /pub/x HTTP/1.1\r\nHost: a\r\nX" + odd + b": 1\r\n\r\n", b"GET /pub/x HTTP/1.1\r\nHost: a" + odd + b"\r\n\r\n",
-                     b"GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: a" + odd + b"b\r\n\r\n", b"G" + odd + b"T /pub/x HTTP/1.1\r\nHost: a\r\n\r\n"]
+                     b"GET /pub/x HTTP/1.1\r\nHost: a\r\nX" + odd + b": 1\r\n\r\n",
+                     b"GET /pub/x HTTP/1.1\r\nHost: a" + odd + b"\r\n\r\n",
+                     b"GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: a" + odd + b"b\r\n\r\n",
+                     b"G" + odd + b"T /pub/x HTTP/1.1\r\nHost: a\r\n\r\n"]
     answers = []
     for request in requests:
         client = proxy.client().send(request)
@@ -66,8 +71,8 @@ def test_any_bytes_are_one_json_line(proxy, recorder):
     for answer in answers:
         if answer.status != 200:
             json.loads(answer.body)
-    harness.eventually(lambda: len([x for x in proxy.lines[before:] if x.get("route", "/health") != "/health"]) == len(requests),
-                       "a line each")
+    harness.eventually(lambda: len([x for x in proxy.lines[before:] if x.get("route", "/health") != "/health"])
+                       == len(requests), "a line each")
     assert proxy.strays == []
     for line in proxy.lines[before:]:
         assert {"time", "level", "event"} <= set(line)
@@ -80,8 +85,10 @@ def test_the_access_line(proxy, engine, issuer):
     bearer = issuer.bearer("damop")
     first = proxy.log(proxy.curl("/things/5?a=1", authorization=bearer, data=b"hello").request_id)
     again = proxy.log(proxy.curl("/things/5?a=1", authorization=bearer, data=b"hello").request_id)
-    same = {"event": "request", "level": "info", "client": "127.0.0.1", "method": "POST", "path": "/things/5", "query": "a=1",
-            "status": 200, "reason": "forwarded", "step": "forward", "route": "/", "issuer": issuer.name, "resource": "things",
+    same = {"event": "request", "level": "info", "client": "127.0.0.1", "method": "POST", "path": "/things/5",
+            "query": "a=1",
+            "status": 200, "reason": "forwarded", "step": "forward", "route": "/", "issuer": issuer.name,
+            "resource": "things",
             "action": "create", "decision": "allow", "bytes_in": 5, "bytes_out": 2, "context_from": None,
             "decision_id": first["decision_id"]}
     for line in (first, again):
@@ -93,7 +100,15 @@ def test_the_access_line(proxy, engine, issuer):
     assert "decide" in first["waited_ms"] and "decide" not in again.get("waited_ms", {})
     engine.says({"result": False})
     denied = proxy.log(proxy.curl("/things/6", authorization=bearer).request_id)
-    assert (denied["decision"], denied["reason"], denied["step"], denied["status"]) == ("deny", "policy_denied", "decide", 403)
+    assert (
+    denied["decision"],
+    denied["reason"],
+    denied["step"],
+    denied["status"]) == (
+        "deny",
+        "policy_denied",
+        "decide",
+         403)
     assert "upstream" not in denied
     refused = proxy.log(proxy.curl("/things/7", authorization="Bearer x").request_id)
     assert refused["reason"] == "token_malformed" and refused["detail"] and "subject" not in refused
@@ -119,7 +134,7 @@ def test_levels(doorward, recorder, engine, issuer):
     assert dumb.lines and not [x for x in dumb.lines if x["event"] == "request"]
 
 
-# --- secrets ----------------------------------------------------------------------------------------------------------------
+# --- secrets ------------------------------------------------------------
 
 class Told:
     """A peer that gives every question the same answer."""
@@ -152,7 +167,8 @@ def with_secrets(doorward, recorder, engine, issuer, tmp_path):
                       context={"memory_ttl_s": 0, "url": api.url + "/profile", "service_url": api.url + "/users/{name}",
                                "service_authorization_file": str(tmp_path / "service")}, tokens={"api_keys": True})
     config["policy"]["authorization_file"] = str(tmp_path / "policy")
-    config["tokens"]["issuers"].append({"issuer": "https://hmac.test", "secret_file": str(tmp_path / "hmac"), "audiences": ["cwms"]})
+    config["tokens"]["issuers"].append(
+        {"issuer": "https://hmac.test", "secret_file": str(tmp_path / "hmac"), "audiences": ["cwms"]})
     daemon = doorward(merged(config, {"decisions": {"ttl_s": 0}}))
     yield daemon, api, key
     api.stop()
@@ -172,7 +188,8 @@ def test_no_secret_is_ever_written(with_secrets, engine, issuer, recorder):
     troubles = [
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(profile), profile),
         b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n" + CANARY.encode(),
-        b"HTTP/1.1 500 " + CANARY.encode() + b"\r\nX-A: " + CANARY.encode() + b"\r\nContent-Length: 9\r\n\r\n" + CANARY.encode(),
+        b"HTTP/1.1 500 " + CANARY.encode() +
+        b"\r\nX-A: " + CANARY.encode() + b"\r\nContent-Length: 9\r\n\r\n" + CANARY.encode(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + CANARY.encode(), CANARY.encode() + b"\r\n\r\n",
     ]
     for trouble in troubles:
@@ -190,7 +207,8 @@ def test_no_secret_is_ever_written(with_secrets, engine, issuer, recorder):
         ask(authorization="Bearer " + secrets[-1])
     for value in (f"Basic {CANARY}", f"Bearer {CANARY}", f"{CANARY} x", f"Bearer {CANARY}, Bearer {CANARY}", CANARY):
         ask(authorization=value)
-    for trouble in (b"HTTP/1.1 200 OK\r\nSet-Cookie: %s\r\nBad: \0\r\n\r\n" % CANARY.encode(), CANARY.encode() + b"\r\n\r\n", b""):
+    for trouble in (b"HTTP/1.1 200 OK\r\nSet-Cookie: %s\r\nBad: \0\r\n\r\n" %
+                    CANARY.encode(), CANARY.encode() + b"\r\n\r\n", b""):
         recorder.answer = (lambda bad: lambda c, h, b: c.send(bad) or False)(trouble)
         ask("/pub/x", "-H", f"Proxy-Authorization: Basic {CANARY}")
     recorder.reset()
@@ -208,7 +226,7 @@ def test_no_secret_is_ever_written(with_secrets, engine, issuer, recorder):
         assert not any(part and part in said for part in parts), secret
 
 
-# --- a reader that is slow, or gone -------------------------------------------------------------------------------------
+# --- a reader that is slow, or gone -------------------------------------
 
 class Unread:
     """A daemon whose standard output nobody reads."""
@@ -216,7 +234,11 @@ class Unread:
     def __init__(self, config):
         self.read, write = os.pipe()
         self.port, self.admin_port = harness.free_port(), harness.free_port()
-        config = merged(config, {"listen": {"address": f"127.0.0.1:{self.port}"}, "admin": {"address": f"127.0.0.1:{self.admin_port}"}})
+        config = merged(
+    config, {
+        "listen": {
+            "address": f"127.0.0.1:{self.port}"}, "admin": {
+                "address": f"127.0.0.1:{self.admin_port}"}})
         self.config = f"/tmp/doorward-unread-{os.getpid()}-{self.port}.yaml"
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump(config, file)

@@ -89,7 +89,14 @@ def test_no_admin_address(doorward, recorder, engine, issuer):
 
 
 def test_public_endpoints(doorward, recorder, engine, issuer):
-    daemon = doorward(settings(recorder.url, engine.url, issuer, serve={"public_endpoints": True, "metrics_prefix": "gate_"}))
+    daemon = doorward(
+    settings(
+        recorder.url,
+        engine.url,
+        issuer,
+        serve={
+            "public_endpoints": True,
+             "metrics_prefix": "gate_"}))
     assert daemon.metric("gate_http_requests_total", route="/health") >= 1
     assert daemon.curl("/metrics/json").status == 200
     assert daemon.curl("/authorize", data=b'{"resource":"x","action":"read"}').status == 200
@@ -109,7 +116,8 @@ def ready(daemon, status):
 
 def test_ready_says_what_is_missing(doorward, api, engine, issuer, redis):
     own_redis = harness.Redis()
-    daemon = doorward(settings(f"http://127.0.0.1:{api.port}/cwms-data", engine.url, issuer, serve={"probe_interval_ms": 200},
+    daemon = doorward(settings(f"http://127.0.0.1:{api.port}/cwms-data", engine.url, issuer,
+                               serve={"probe_interval_ms": 200},
                                redis={"url": own_redis.url}))
     rows, whole = ready(daemon, 200)
     assert set(rows) == {"upstream", "policy", "issuer", "redis"} and not whole["degraded"] and not whole["draining"]
@@ -170,7 +178,8 @@ def parse(text):
             assert name == current and kind in TYPES
             families[name][0] = kind
         else:
-            found = re.fullmatch(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)', line)
+            found = re.fullmatch(
+    r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)', line)
             assert found, line
             name, labels, value = found.groups()
             base = re.sub(r"_(bucket|sum|count)$", "", name) if families[current][0] == "histogram" else name
@@ -182,7 +191,8 @@ def parse(text):
 
 
 def test_metrics_are_valid(proxy):
-    for path in ("/cwms-data/x", "/pub/x", "/health", "/nowhere", "/cwms-data/..", '/cwms-data/a"b', "/cwms-data/%22%0A%5C"):
+    for path in ("/cwms-data/x", "/pub/x", "/health", "/nowhere",
+                 "/cwms-data/..", '/cwms-data/a"b', "/cwms-data/%22%0A%5C"):
         proxy.curl(path)
     answer = admin(proxy, "/metrics")
     assert answer.header("content-type").startswith("text/plain; version=0.0.4")
@@ -271,7 +281,12 @@ def test_key_and_pool_gauges(proxy, issuer):
 # --- /authorize -----------------------------------------------------------------------------------------------------
 
 def authorize(daemon, question, status=200):
-    answer = admin(daemon, "/authorize", data=question if isinstance(question, bytes) else json.dumps(question).encode())
+    answer = admin(
+    daemon,
+    "/authorize",
+    data=question if isinstance(
+        question,
+         bytes) else json.dumps(question).encode())
     assert answer.status == status, answer
     return answer.json
 
@@ -293,9 +308,11 @@ def test_authorize(proxy, engine, issuer, recorder):
 
 @pytest.mark.parametrize("question", [
     b"", b"{", b"[]", b'"x"', {"resource": "a"}, {"action": "read"}, {"resource": "", "action": "read"},
-    {"resource": "a", "action": "fly"}, {"resource": 5, "action": "read"}, {"resource": "a", "action": "read", "context": []},
+    {"resource": "a", "action": "fly"}, {"resource": 5, "action": "read"}, {
+        "resource": "a", "action": "read", "context": []},
     {"resource": "a", "action": "read", "user": {"id": "root"}}, {"resource": "a", "action": "read", "jwt_token": 5},
-    b'{"resource":"a","action":"read","action":"delete"}', b'{"resource":"a","action":"read","x":"' + b"a" * 70000 + b'"}',
+    b'{"resource":"a","action":"read","action":"delete"}',
+    b'{"resource":"a","action":"read","x":"' + b"a" * 70000 + b'"}',
 ])
 def test_authorize_malformed(proxy, engine, question):
     answer = admin(proxy, "/authorize", data=question if isinstance(question, bytes) else json.dumps(question).encode())
@@ -303,7 +320,10 @@ def test_authorize_malformed(proxy, engine, question):
 
 
 def test_authorize_bad_token(proxy, issuer):
-    told = authorize(proxy, {"resource": "a", "action": "read", "jwt_token": issuer.token("damop", flaw="signature")}, 401)
+    told = authorize(
+    proxy, {
+        "resource": "a", "action": "read", "jwt_token": issuer.token(
+            "damop", flaw="signature")}, 401)
     assert told["code"] == "token_signature"
 
 
@@ -315,8 +335,10 @@ def with_profiles(doorward, session_api, engine, issuer, redis, api):
     redis.command("FLUSHALL")
     engine.reset()
     engine.says(lambda question: {"result": "dam_operator" in question["user"].get("roles", [])})
-    daemon = doorward(settings(f"http://127.0.0.1:{api.port}", engine.url, issuer, routes=ROUTES, redis={"url": redis.url},
-                               context={"url": f"http://127.0.0.1:{api.port}{PROFILE}", "shape": "builtin:cwms/context.jq",
+    daemon = doorward(settings(f"http://127.0.0.1:{api.port}", engine.url, issuer, routes=ROUTES,
+                               redis={"url": redis.url},
+                               context={"url": f"http://127.0.0.1:{api.port}{PROFILE}",
+                                        "shape": "builtin:cwms/context.jq",
                                         "memory_ttl_s": 3600}, decisions={"ttl_s": 3600, "deny_ttl_s": 3600}))
     harness.eventually(lambda: not daemon.curl("/ready").json["degraded"], "Redis is connected")
     return daemon
@@ -366,8 +388,10 @@ def test_flush_of_others_leaves_me(with_profiles, api, issuer):
     assert api.profiles_asked() == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"true", b'{"all":false}', b'{"all":1}', b'{"all":true,"issuer":"x"}',
-                                  b'{"subject":"x"}', b'{"issuer":5}', b'{"issuer":"x","subject":5}', b'{"issuer":"x","x":1}',
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"true", b'{"all":false}', b'{"all":1}',
+                                  b'{"all":true,"issuer":"x"}',
+                                  b'{"subject":"x"}', b'{"issuer":5}', b'{"issuer":"x","subject":5}',
+                                  b'{"issuer":"x","x":1}',
                                   b'{"all":true} x', b'{"all":true,"all":true}'])
 def test_flush_malformed(proxy, body):
     assert flush(proxy, body, 400).json["code"] == "invalid_body"
@@ -383,7 +407,8 @@ def guarded(module_doorward, recorder, engine, issuer, tmp_path_factory):
 
 
 @pytest.mark.parametrize("given,status", [
-    (None, 401), ("Bearer " + TOKEN, 200), ("bearer " + TOKEN, 200), ("Bearer " + TOKEN[:-1], 401), ("Bearer " + TOKEN + "x", 401),
+    (None, 401), ("Bearer " + TOKEN, 200), ("bearer " + TOKEN,
+     200), ("Bearer " + TOKEN[:-1], 401), ("Bearer " + TOKEN + "x", 401),
     ("Bearer", 401), ("Basic " + TOKEN, 401), (TOKEN, 401), ("Bearer " + TOKEN.upper(), 401),
 ])
 def test_admin_token(guarded, given, status):

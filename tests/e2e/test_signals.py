@@ -48,7 +48,7 @@ def ended(daemon):
 
 
 class Load:
-    """200 requests a second; half on kept connections, half on one each. `failed` has what was sent and not answered."""
+    """200 requests a second; half on kept connections, half on one each. `failed`: sent and not answered."""
 
     def __init__(self, daemon):
         self.daemon, self.stop = daemon, threading.Event()
@@ -183,7 +183,7 @@ def test_port_in_use(recorder, engine, issuer, which):
     taken.close()
 
 
-# --- the command line -----------------------------------------------------------------------------------------------------
+# --- the command line ---------------------------------------------------
 
 def test_version():
     status, stdout, stderr = harness.run_once("--version")
@@ -250,14 +250,18 @@ routes:
 def test_every_error_at_once_with_its_line():
     status, stdout, stderr = harness.run_once("--check", config=BAD)
     assert status == 78 and stdout == ""
-    for line, key in [(2, "listen.address"), (3, "listen.header_timeout_ms"), (4, "listen.no_such_key"), (7, "upstream.host"),
-                      (11, "jwks_file"), (17, "cors.credentials"), (19, "decisions.jitter"), (22, "routes[1]"), (23, "routes[2]")]:
+    for line, key in [(2, "listen.address"), (3, "listen.header_timeout_ms"), (4, "listen.no_such_key"), (7,
+        "upstream.host"),
+                      (11, "jwks_file"), (17, "cors.credentials"), (19, "decisions.jitter"), (22, "routes[1]"), (23,
+                          "routes[2]")]:
         assert re.search(rf"doorward\.yaml:{line}\b.*{re.escape(key)}", stderr), (line, key, stderr)
     assert harness.run_once(config=BAD)[0] == 78, "without --check too"
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\t- a", "- a", "", "null", "{a: 1, a: 2}", "a: &x [*x]", "a: ${NOT_SET}",
-                                  "listen: {address: 127.0.0.1:1, address: 127.0.0.1:2}", "\xff", "a: !!python/object x",
+@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\t- a", "- a", "", "null", "{a: 1, a: 2}", "a: &x [*x]",
+                                  "a: ${NOT_SET}",
+                                  "listen: {address: 127.0.0.1:1, address: 127.0.0.1:2}", "\xff",
+                                  "a: !!python/object x",
                                   "x: " + "[" * 5000])
 def test_what_is_no_configuration(text):
     status, stdout, stderr = harness.run_once("--check", config=text)
@@ -304,7 +308,8 @@ def test_defaults_in_the_file(recorder, engine, issuer):
 
 
 @pytest.mark.parametrize("option,has", [("--print-options", "policy.timeout_ms"), ("--print-sample", "listen:"),
-                                        ("--print-reasons", "policy_denied"), ("--print-metrics", "http_requests_total")])
+                                        ("--print-reasons", "policy_denied"), ("--print-metrics",
+                                            "http_requests_total")])
 def test_printed_tables(option, has):
     status, stdout, stderr = harness.run_once(option)
     assert status == 0 and has in stdout and stderr == ""

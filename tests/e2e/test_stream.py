@@ -1,4 +1,5 @@
-"""Bodies of any size pass through a small buffer, both ways, and who goes away in the middle is told to the other side."""
+"""Bodies of any size pass through a small buffer, both ways, and who goes away in the middle is told to the other
+side."""
 import hashlib
 import json
 import socket
@@ -106,14 +107,22 @@ def read_body(client, sha, chunked, size):
 def test_200_mib_down(proxy, chunked):
     sha, client = hashlib.sha256(), proxy.client()
     with Watch(proxy):
-        client.send(b"GET /cwms-data/bytes/%d%s HTTP/1.1\r\nHost: a\r\n\r\n" % (SIZE, b"?chunked=1" if chunked else b""))
+        client.send(
+    b"GET /cwms-data/bytes/%d%s HTTP/1.1\r\nHost: a\r\n\r\n" %
+     (SIZE, b"?chunked=1" if chunked else b""))
         status, _, lines = harness.head_of(client.until(b"\r\n\r\n").decode())
         names = {k.lower(): v for k, v in lines}
         assert status == 200
         assert names.get("transfer-encoding") == "chunked" if chunked else names["content-length"] == str(SIZE)
         read_body(client, sha, chunked, SIZE)
     assert sha.hexdigest() == digest(SIZE)
-    assert client.send(b"GET /cwms-data/x HTTP/1.1\r\nHost: a\r\n\r\n").answer().status == 200, "the connection lives on"
+    assert client.send(
+
+
+
+
+
+                       b"GET /cwms-data/x HTTP/1.1\r\nHost: a\r\n\r\n").answer().status == 200, "the connection lives on"
     client.close()
     line = proxy.log(dict(lines)["X-Request-Id"])
     assert line["bytes_out"] == SIZE
@@ -277,7 +286,7 @@ def test_client_gone_before_the_answer(proxy, recorder):
     assert ended.wait(5), "the upstream request is cancelled"
 
 
-# --- Expect: 100-continue ----------------------------------------------------------------------------------------------
+# --- Expect: 100-continue -----------------------------------------------
 
 def heads_of(daemon, path, *arguments, size=100000):
     ran = subprocess.run(["curl", "-sS", "-i", "--http1.1", "--expect100-timeout", "8", "-H", "Expect: 100-continue",
@@ -339,7 +348,8 @@ def test_ranges_are_the_apis_affair(proxy, recorder):
 @pytest.mark.parametrize("encoding", ["gzip", "br"])
 def test_encodings_pass_untouched(proxy, recorder, encoding):
     body = b"\x1f\x8b\x08not really\x00\xff"
-    recorder.answer = (b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (encoding.encode(), len(body))
+    recorder.answer = (b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (encoding.encode(),
+        len(body))
                        + body)
     answer = proxy.curl("/pub/x", "-H", "Accept-Encoding: " + encoding)
     assert (answer.body, answer.header("content-encoding")) == (body, encoding)

@@ -114,7 +114,16 @@ FLAWS = [("expired", "token_expired"), ("not_yet", "token_not_yet_valid"), ("aud
 @pytest.mark.parametrize("flaw,reason", FLAWS)
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
 def test_flaws(proxy, recorder, issuer, flaw, reason, algorithm):
-    check_401(proxy, recorder, proxy.curl("/x", authorization=issuer.bearer("damop", flaw=flaw, algorithm=algorithm)), reason)
+    check_401(
+    proxy,
+    recorder,
+    proxy.curl(
+        "/x",
+        authorization=issuer.bearer(
+            "damop",
+            flaw=flaw,
+            algorithm=algorithm)),
+             reason)
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
@@ -150,7 +159,8 @@ def test_shared_secret(proxy, recorder):
     said = {"iss": SHARED, "aud": "cwms", "sub": "ann", "exp": now + 60}
     assert proxy.curl("/x", authorization="Bearer " + jwt.encode(said, SECRET, "HS256")).status == 200
     recorder.reset()
-    for token in (jwt.encode(said, SECRET + "x", "HS256"), jwt.encode(said, SECRET, "HS512"), jwt.encode(said, "", "HS256"),
+    for token in (jwt.encode(said, SECRET + "x", "HS256"), jwt.encode(said, SECRET, "HS512"), jwt.encode(said, "",
+        "HS256"),
                   jwt.encode({**said, "iss": MADE}, SECRET, "HS256")):
         assert proxy.curl("/x", authorization="Bearer " + token).status == 401
     assert recorder.seen == []
@@ -183,7 +193,8 @@ def test_claims(proxy, recorder, made, claims, reason):
 
 
 @pytest.mark.parametrize("header", [
-    {"crit": ["exp"]}, {"crit": []}, {"b64": False, "crit": ["b64"]}, {"jwk": {"kty": "RSA"}}, {"jku": "http://evil.test"},
+    {"crit": ["exp"]}, {"crit": []}, {"b64": False, "crit": ["b64"]}, {
+        "jwk": {"kty": "RSA"}}, {"jku": "http://evil.test"},
     {"x5u": "http://evil.test"}, {"kid": "nobody"}, {"kid": 5},
 ])
 def test_headers_of_a_token(proxy, recorder, made, header):
@@ -205,11 +216,14 @@ def test_duplicate_claims(proxy, recorder, made):
 
 @pytest.mark.parametrize("value,status,reason", [
     (None, 401, "credential_missing"), ("", 401, "credential_scheme"), ("Basic YTpi", 401, "credential_scheme"),
-    ("apikey secret", 401, "credential_scheme"), ("Bearer", 401, "token_malformed"), ("Bearer x", 401, "token_malformed"),
-    ("Bearer x.y", 401, "token_malformed"), ("Bearer ..", 401, "token_malformed"), ("Bearer a.b.c.d.e", 401, "token_malformed"),
+    ("apikey secret", 401, "credential_scheme"), ("Bearer", 401, "token_malformed"), ("Bearer x", 401,
+        "token_malformed"),
+    ("Bearer x.y", 401, "token_malformed"), ("Bearer ..", 401,
+     "token_malformed"), ("Bearer a.b.c.d.e", 401, "token_malformed"),
     ("@", 401, "credential_scheme"), ("Bearer @, Bearer @", 400, "multiple_credentials"),
     ("Bearer @ @", 400, "multiple_credentials"), ("Basic YTpi, Bearer @", 400, "multiple_credentials"),
-    ("Bearer @,", 400, "multiple_credentials"), ("bearer @", 200, None), ("BEARER  @", 200, None), ("  Bearer @  ", 200, None),
+    ("Bearer @,", 400, "multiple_credentials"), ("bearer @", 200,
+     None), ("BEARER  @", 200, None), ("  Bearer @  ", 200, None),
     ("Bearer @=", 401, "token_malformed"), ("Bearer @.", 401, "token_malformed"), ("Bearer\t@", 401, None),
     ("Bearer " + "a" * 17000, 401, "token_malformed"), ('Bearer "@"', 401, "token_malformed"),
 ])
@@ -228,7 +242,13 @@ def test_credentials(proxy, recorder, made, value, status, reason):
 def test_two_lines(proxy, recorder, made):
     token = made.token("ES256").encode()
     for second in (b"Authorization: Bearer " + token, b"authorization: Basic YTpi", b"Authorization:"):
-        client = proxy.client().send(b"GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token + b"\r\n" + second +
+        client = proxy.client().send(
+
+
+
+
+
+                                     b"GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token + b"\r\n" + second +
                                      b"\r\n\r\n")
         answer = client.answer()
         assert (answer.status, answer.json["code"]) == (400, "multiple_credentials")
@@ -246,7 +266,7 @@ def test_expiry_is_checked_at_every_use(proxy, made):
     assert harness.eventually(lambda: proxy.curl("/x", authorization="Bearer " + token).status == 401, "it expires", 5)
 
 
-# --- keys come and go ---------------------------------------------------------------------------------------------------
+# --- keys come and go ---------------------------------------------------
 
 @pytest.fixture
 def own_issuer():
