@@ -35,6 +35,19 @@ static bool is_one_of(struct slice s, const char *const *names)
     return false;
 }
 
+/* As those names are read that are removed: '_' and '.' stand for '-' (http/message). */
+static bool is_alias_of_one(struct slice s, const char *const *names)
+{
+    for (; *names; names++) {
+        struct slice name = slice_str(*names);
+        size_t i = 0;
+        if (s.n != name.n) continue;
+        while (i < s.n && (s.p[i] == '_' || s.p[i] == '.' ? '-' : s.p[i]) == name.p[i]) i++;
+        if (i == s.n) return true;
+    }
+    return false;
+}
+
 static void lower(struct arena *a, struct slice *text)
 {
     char *p = arena_alloc(a, text->n + 1);
@@ -146,7 +159,7 @@ const char *form_grant_header(struct arena *a, struct slice *text)
                                         "x-forwarded-host", "x-forwarded-proto", "x-request-id", "traceparent", NULL};
     const char *wrong = form_header(a, text);
     if (wrong) return wrong;
-    return is_one_of(*text, taken) ? "has a meaning of its own in HTTP, expected a header of your own" : NULL;
+    return is_alias_of_one(*text, taken) ? "has a meaning of its own in HTTP, expected a header of your own" : NULL;
 }
 
 const char *form_strip_header(struct arena *a, struct slice *text)
@@ -155,7 +168,7 @@ const char *form_strip_header(struct arena *a, struct slice *text)
                                          "expect", NULL};
     const char *wrong = form_header(a, text);
     if (wrong) return wrong;
-    return is_one_of(*text, needed) ? "is needed to read the request, expected another header" : NULL;
+    return is_alias_of_one(*text, needed) ? "is needed to read the request, expected another header" : NULL;
 }
 
 const char *form_host(struct arena *a, struct slice *text)

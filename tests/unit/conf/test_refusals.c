@@ -268,11 +268,17 @@ static const struct refusal with_route[] = {
     {"grant: { format: jws, key_file: secret }", "c.yaml:1: grant.key_file: no private key, expected PEM\n"},
     {"grant: { header: Transfer-Encoding }", "c.yaml:1: grant.header: \"Transfer-Encoding\" has a meaning of its own in "
                                              "HTTP, expected a header of your own\n"},
+    {"grant: { header: content_length }", "c.yaml:1: grant.header: \"content_length\" has a meaning of its own in HTTP, "
+                                          "expected a header of your own\n"},
     {"grant: { header: x auth }", "c.yaml:1: grant.header: \"x auth\" is no header name, expected a token\n"},
     {"grant: { header: \"x:auth\" }", "c.yaml:1: grant.header: \"x:auth\" is no header name, expected a token\n"},
     {"grant: { max_bytes: 255 }", "c.yaml:1: grant.max_bytes: \"255\" given, expected a whole number from 256 to 65536\n"},
     {"strip_headers: [Authorization]", "c.yaml:1: strip_headers[0]: \"Authorization\" is needed to read the request, "
                                        "expected another header\n"},
+    {"strip_headers: [x, Content_Length]", "c.yaml:1: strip_headers[1]: \"Content_Length\" is needed to read the "
+                                           "request, expected another header\n"},
+    {"strip_headers: [transfer.encoding]", "c.yaml:1: strip_headers[0]: \"transfer.encoding\" is needed to read the "
+                                           "request, expected another header\n"},
     {"strip_headers: [\"a b\"]", "c.yaml:1: strip_headers[0]: \"a b\" is no header name, expected a token\n"},
     {"strip_headers: x-user", "c.yaml:1: strip_headers: \"x-user\" given, expected a list of header names\n"},
     {"cors: { origins: [\"*\"], credentials: true }",
