@@ -93,10 +93,6 @@ class Requests(Handler):
         if path.startswith("/__"):
             return self.control(path)
         digest, length = hashlib.sha256(), 0
-        if self.headers.get("Expect", "").lower() == "100-continue":
-            self.send_response_only(100)
-            self._headers_buffer.append(b"\r\n")
-            self.flush_headers()
         for piece in self.pieces():
             digest.update(piece)
             length += len(piece)

@@ -61,6 +61,11 @@ const struct own *own_find(const struct request *r)
     return NULL;
 }
 
+bool own_is_health(const struct own *o)
+{
+    return o && (o->answer == answer_health || o->answer == answer_ready);
+}
+
 struct slice own_name(const struct own *o)
 {
     return o->path;

@@ -215,6 +215,8 @@ enum step_result step_route(struct request *r)
     }
     enum reason reason = target_parse(r->head->target, r->arena, &r->target);
     if (reason == REASON_FORWARDED) reason = check_host(r);
+    /* whoever checks our health asks an address, not one of listen.hosts */
+    if (reason == REASON_HOST_UNKNOWN && own_is_health(own_find(r))) reason = REASON_FORWARDED;
     if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
     if (r->target.asterisk) {
         if (!slice_eq(r->head->method, SLICE("OPTIONS"))) return request_fail(r, REASON_TARGET_INVALID, NULL);

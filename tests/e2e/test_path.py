@@ -287,4 +287,6 @@ def test_unlisted_hosts_are_421(module_doorward, recorder, engine, issuer):
     got = daemon.client().send(b"GET http://evil.test/pub/x HTTP/1.1\r\nHost: evil.test\r\n\r\n").answer()
     assert got.status == 421
     assert harness.curl(daemon.admin + "/metrics").status == 200, "the names are the main port's"
+    for path in ("/health", "/ready"):  # asked of an address by who looks after it
+        assert daemon.client().send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()).answer().status in (200, 503)
     assert harness.run_once("--probe", "--config", daemon.config_file)[0] == 0, "the probe names a listed host"

@@ -189,7 +189,7 @@ def test_version():
     status, stdout, stderr = harness.run_once("--version")
     assert status == 0 and stderr == ""
     assert re.match(r"doorward \d+\.\d+\.\d+", stdout)
-    for library in ("libuv", "llhttp", "libcurl", "OpenSSL", "jansson"):
+    for library in ("libuv", "llhttp", "libcurl", "OpenSSL", "jansson", "hiredis", "libjwt", "libyaml", "libjq"):
         assert library in stdout, library
 
 
