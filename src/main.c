@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <uv.h>
 
 #include "base/arena.h"
@@ -23,6 +24,7 @@
 
 #define EXIT_USAGE 2
 #define EXIT_CONFIG 78
+#define OPEN_FILES_BESIDE 512 /* Redis, calls to OPA, profiles and keys, connections that are told to go */
 
 extern char **environ;
 
@@ -52,7 +54,7 @@ static void usage(FILE *to)
 
 static void print_version(void)
 {
-    printf("doorward %s (%s)\nlibuv %s\nllhttp %s\n%s\njansson %s\n%s\n", DOORWARD_VERSION, DOORWARD_BUILD,
+    printf("doorward %s (%s)\nlibuv %s\nllhttp %s\n%s\njansson %s\n" DOORWARD_LIBRARIES "%s\n", DOORWARD_VERSION, DOORWARD_BUILD,
            uv_version_string(), parser_version(), fetch_version(), jansson_version_str(),
            OpenSSL_version(OPENSSL_VERSION));
 }
@@ -136,6 +138,19 @@ static bool listen_all(struct proxy *p, char **error)
     return true;
 }
 
+/* Each connection may need another one to the API. What a process is given at first is often far less than it may have;
+   with none left, no connection is made to anybody. */
+static void raise_open_files(int64_t connections)
+{
+    struct rlimit files;
+    rlim_t wanted = 2 * (rlim_t)connections + OPEN_FILES_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
+    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < wanted)
+        log_event(LOG_WARN, "open_files", SLICE("fewer may be open than listen.max_connections can need"));
+}
+
 static int run(const struct conf *conf, struct wire *wire)
 {
     struct run r = {0};
@@ -143,6 +158,7 @@ static int run(const struct conf *conf, struct wire *wire)
     char *error = NULL;
     signal(SIGPIPE, SIG_IGN);
     log_open(STDOUT_FILENO, conf->log.level);
+    raise_open_files(conf->listen.max_connections);
     metric_init(conf->serve.metrics_prefix.p);
     p->conf = conf;
     p->loop = loop_create();
@@ -155,7 +171,7 @@ static int run(const struct conf *conf, struct wire *wire)
     bool running = parts && listen_all(p, &error);
     metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
     if (running) {
-        loop_run(p->loop);
+        loop_serve(p->loop);
     } else {
         fprintf(stderr, "doorward: %s\n", error);
         free(error);

@@ -33,6 +33,8 @@ uv_loop_t *loop_uv(struct loop *l);
 /* Runs until loop_stop or no handle is left that keeps it alive; flushes the log before each sleep. The tick itself
    keeps nothing alive. */
 void loop_run(struct loop *l);
+/* Runs until loop_stop, also while all that is left waits for a deadline. */
+void loop_serve(struct loop *l);
 void loop_stop(struct loop *l);
 /* One turn without sleeping, also when nothing keeps the loop alive: for tests. */
 void loop_turn(struct loop *l);

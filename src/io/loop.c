@@ -157,6 +157,13 @@ void loop_run(struct loop *l)
     log_flush();
 }
 
+void loop_serve(struct loop *l)
+{
+    uv_ref((uv_handle_t *)&l->prepare);
+    loop_run(l);
+    uv_unref((uv_handle_t *)&l->prepare);
+}
+
 void loop_stop(struct loop *l)
 {
     uv_stop(&l->uv);

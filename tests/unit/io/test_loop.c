@@ -197,6 +197,23 @@ static void on_block(uv_timer_t *t)
     uv_close((uv_handle_t *)t, NULL);
 }
 
+static void on_stop(struct deadline *d)
+{
+    loop_stop(container_of(d, struct probe, deadline)->loop);
+}
+
+static void serving_waits_for_a_deadline(void **state)
+{
+    struct probe p;
+    probe_init(&p, *state);
+    deadline_init(&p.deadline, on_stop);
+    int64_t from_ms = loop_now_ms(*state);
+    deadline_after(*state, &p.deadline, 30);
+    loop_serve(*state);
+    assert_true(loop_now_ms(*state) - from_ms >= 30);
+    assert_false(deadline_running(&p.deadline));
+}
+
 static void lag_shows_a_blocked_loop(void **state)
 {
     struct loop *l = *state;
@@ -272,6 +289,7 @@ int main(void)
         T(a_callback_may_stop_restart_and_free),
         T(real_time_is_never_early),
         T(the_tick_keeps_nothing_alive),
+        T(serving_waits_for_a_deadline),
         T(lag_shows_a_blocked_loop),
         T(wall_clock_follows),
         T(signals_reach_their_callback),

@@ -1,0 +1,44 @@
+"""Odd cases that were found by attack, each once."""
+import signal
+
+import pytest
+
+import harness
+from general import Recorder, settings
+
+
+@pytest.fixture(scope="module")
+def recorder():
+    peer = Recorder()
+    yield peer
+    peer.stop()
+
+
+@pytest.fixture(scope="module")
+def engine():
+    peer = harness.Policy()
+    yield peer
+    peer.stop()
+
+
+def choked(daemon):
+    """A client that asked for more than it reads, until nothing more is read of it."""
+    client = daemon.client()
+    client.socket.settimeout(1)
+    try:
+        while True:
+            client.send(b"GET /no-such-endpoint-of-ours HTTP/1.1\r\nHost: a\r\n\r\n" * 200)
+    except TimeoutError:
+        return client
+
+
+def test_a_client_that_breaks_off_during_a_drain(doorward, recorder, engine, issuer):
+    """With the listeners closed all that was left was the moment in which a failed write is told, which kept nothing
+    running: the process took itself for drained with a connection still open, and aborted."""
+    daemon = doorward(settings(recorder.url, engine.url, issuer, routes=[{"prefix": "/pub"}], log={"level": "info"}))
+    client = choked(daemon)
+    daemon.process.child.send_signal(signal.SIGTERM)
+    harness.eventually(lambda: not harness.opened(daemon.port), "it drains")
+    client.reset()
+    daemon.process.child.wait(harness.PATIENCE_S)
+    daemon.ended_as_told()
