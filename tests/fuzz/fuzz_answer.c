@@ -1,5 +1,5 @@
-/* What a policy engine may answer. The first byte picks outcome and status, the rest is the body. An allow must be one in
-   a second reading of the body by jansson, and what the first refuses as no decision is none there. */
+/* What a policy engine may answer. The first byte picks outcome and status, the rest is the body. An allow must be one
+   in a second reading of the body by jansson, and what the first refuses as no decision is none there. */
 #include <jansson.h>
 
 #include "authz/answer.h"
@@ -8,9 +8,9 @@
 static const struct {
     enum fetch_outcome outcome;
     int status;
-} cases[] = {{FETCH_ANSWERED, 200}, {FETCH_ANSWERED, 500}, {FETCH_ANSWERED, 201},  {FETCH_ANSWERED, 401},
-             {FETCH_ANSWERED, 404}, {FETCH_TIMEOUT, 0},    {FETCH_UNREACHABLE, 0}, {FETCH_TOO_LARGE, 200},
-             {FETCH_BROKEN, 200}};
+} cases[] = {{FETCH_ANSWERED, 200},  {FETCH_ANSWERED, 500},  {FETCH_ANSWERED, 201},
+             {FETCH_ANSWERED, 401},  {FETCH_ANSWERED, 404},  {FETCH_TIMEOUT, 0},
+             {FETCH_UNREACHABLE, 0}, {FETCH_TOO_LARGE, 200}, {FETCH_BROKEN, 200}};
 
 static bool is_decision(const json_t *result)
 {
@@ -37,7 +37,8 @@ static void check_members(const struct answer *a, const json_t *result)
     buf_add_lit(&b, "{\"_\":1");
     buf_add_slice(&b, buf_slice(&a->members));
     buf_add_char(&b, '}');
-    for (size_t i = 0; i < b.n; i++) CHECK(b.p[i] >= 0x20 && b.p[i] < 0x7f, "members are ASCII on one line");
+    for (size_t i = 0; i < b.n; i++)
+        CHECK(b.p[i] >= 0x20 && b.p[i] < 0x7f, "members are ASCII on one line");
     json_t *members = json_loadb(b.p, b.n, JSON_REJECT_DUPLICATES, NULL);
     CHECK(members, "members are JSON");
     json_object_del(members, "_");

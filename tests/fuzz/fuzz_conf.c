@@ -1,5 +1,5 @@
-/* Configurations: a YAML text, then after a line of %% one variable of the environment a line. What is refused says why,
-   on lines that print; what is taken keeps to what the rest of the program counts on, and shows no secret. */
+/* Configurations: a YAML text, then after a line of %% one variable of the environment a line. What is refused says
+   why, on lines that print; what is taken keeps to what the rest of the program counts on, and shows no secret. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -48,7 +48,8 @@ static size_t count(struct slice text, const char *word)
 
 static void check_lines(const struct buf *b)
 {
-    for (size_t i = 0; i < b->n; i++) CHECK((unsigned char)b->p[i] >= 0x20 || b->p[i] == '\n', "messages print");
+    for (size_t i = 0; i < b->n; i++)
+        CHECK((unsigned char)b->p[i] >= 0x20 || b->p[i] == '\n', "messages print");
     CHECK(!b->n || b->p[b->n - 1] == '\n', "whole lines");
 }
 
@@ -110,14 +111,17 @@ static void check_conf(const struct conf *c)
     CHECK(c->decisions.jitter >= 0 && c->decisions.jitter <= 1, "a part");
     CHECK(!c->admin.host.n || net_is_loopback(c->admin.host) || c->admin.token.n, "no open admin address");
     CHECK(!c->cors.credentials || !holds(&c->cors.origins, "*"), "no credentials for any origin");
-    for (size_t i = 0; i < c->listen.trusted_n; i++) CHECK(c->listen.trusted[i].bits, "nobody trusts all");
+    for (size_t i = 0; i < c->listen.trusted_n; i++)
+        CHECK(c->listen.trusted[i].bits, "nobody trusts all");
     for (size_t i = 0; i < c->grant.header.n; i++)
         CHECK(c->grant.header.p[i] > 0x20 && c->grant.header.p[i] < 0x7f && !strchr(":\"(),/", c->grant.header.p[i]) &&
                   (c->grant.header.p[i] < 'A' || c->grant.header.p[i] > 'Z'),
               "a header's name in lower case");
-    for (size_t i = 0; i < c->upstreams_n; i++) check_upstream(&c->upstreams[i]);
+    for (size_t i = 0; i < c->upstreams_n; i++)
+        check_upstream(&c->upstreams[i]);
     if (c->tokens.verify == VERIFY_KEYS)
-        for (size_t i = 0; i < c->tokens.issuers_n; i++) check_issuer(&c->tokens.issuers[i]);
+        for (size_t i = 0; i < c->tokens.issuers_n; i++)
+            check_issuer(&c->tokens.issuers[i]);
     check_text(c->policy.url);
     check_text(c->redis.url);
     check_routes(c);
@@ -127,7 +131,8 @@ static bool is_secret(const struct conf *c)
 {
     size_t n = count(c->admin.token, MARK) + count(c->policy.authorization, MARK) +
                count(c->context.service_authorization, MARK) + count(c->redis.url, MARK) + count(c->grant.key, MARK);
-    for (size_t i = 0; i < c->tokens.issuers_n; i++) n += count(c->tokens.issuers[i].secret, MARK);
+    for (size_t i = 0; i < c->tokens.issuers_n; i++)
+        n += count(c->tokens.issuers[i].secret, MARK);
     return n > 0;
 }
 
@@ -173,7 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     conf_destroy(c);
     buf_free(&errors);
     buf_free(&warnings);
-    while (variables_n) free(variables[--variables_n]);
+    while (variables_n)
+        free(variables[--variables_n]);
     CHECK(arena_chunks_out() == 0, "no arena is left");
     return 0;
 }

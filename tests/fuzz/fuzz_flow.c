@@ -1,6 +1,6 @@
 /* Whole connections through the proxy in this process, over the harness of tests/flow: the input is a program of small
-   steps, in which clients, upstream, engine, profile API and Redis send, answer, delay, end and break as they like. What
-   must hold all the while is in fuzz/flow_watch; in the end nothing is left of the proxy. */
+   steps, in which clients, upstream, engine, profile API and Redis send, answer, delay, end and break as they like.
+   What must hold all the while is in fuzz/flow_watch; in the end nothing is left of the proxy. */
 #include <stdio.h>
 
 #include "authz/decision.h"
@@ -10,6 +10,7 @@
 #include "fuzz.h"
 
 #define CLIENTS_MAX 6
+#define ASKED "authorize: {what_if: true}"
 #define STEPS_MAX 120
 #define BIG 70000
 #define ALLOW_MS 302000 /* decisions.ttl_s and a little */
@@ -47,8 +48,10 @@ static void send_pieces(struct memory *m, const char *p, size_t n, uint8_t how)
 
 static void end_or_break(struct memory *m, uint8_t how)
 {
-    if ((how & 3) == 3) m->write_error = UV_EPIPE;
-    else if (!m->ends) memory_end(m, (how & 3) == 0 ? 0 : (how & 3) == 1 ? UV_ECONNRESET : UV_ETIMEDOUT);
+    if ((how & 3) == 3)
+        m->write_error = UV_EPIPE;
+    else if (!m->ends)
+        memory_end(m, (how & 3) == 0 ? 0 : (how & 3) == 1 ? UV_ECONNRESET : UV_ETIMEDOUT);
 }
 
 static void make_room(struct memory *m, uint8_t how)
@@ -57,12 +60,12 @@ static void make_room(struct memory *m, uint8_t how)
     m->room = rooms[how & 7];
 }
 
-/* --- clients ----------------------------------------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static void open_client(uint8_t how)
 {
     if (clients_n == CLIENTS_MAX) return;
-    clients[clients_n].m = how & 1 ? flow_client_from("192.0.2.77", false) : flow_client();
+    clients[clients_n].m = how & 3 ? flow_client_from("192.0.2.77", how & 2) : flow_client();
     clients[clients_n++].sent = 0;
 }
 
@@ -94,9 +97,11 @@ static const struct kind kinds[] = {
     {"GET", "", 0, ""},
     {"HEAD", "", 0, ""},
     {"POST", "Content-Length: 10\r\n", 10, NULL},
-    {"POST", "Transfer-Encoding: chunked\r\n", 5, "3\r\nbbb\r\n2;x=y\r\nbb\r\n0\r\nx-auth-context: forged\r\nX: y\r\n\r\n"},
+    {"POST", "Transfer-Encoding: chunked\r\n", 5,
+     "3\r\nbbb\r\n2;x=y\r\nbb\r\n0\r\nx-auth-context: forged\r\nX: y\r\n\r\n"},
     {"PUT", "Content-Length: 5\r\nExpect: 100-continue\r\n", 5, NULL},
-    {"GET", "x-auth-context: {\"user\":{\"id\":\"root\"}}\r\nX_Auth_Context: forged\r\nx.auth-context: forged\r\n", 0, ""},
+    {"GET", "x-auth-context: {\"user\":{\"id\":\"root\"}}\r\nX_Auth_Context: forged\r\nx.auth-context: forged\r\n", 0,
+     ""},
     {"GET",
      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
@@ -123,10 +128,30 @@ static void send_request(size_t c, struct input *in)
     buf_init(&b, &flow.arena);
     buf_printf(&b, "%s %s HTTP/1.1\r\nHost: front.test\r\nX-Mark: %zu\r\n%s%s\r\n", k->method, paths[path],
                watch.sent_n++, bearer, k->headers);
-    if (k->text) buf_add_slice(&b, slice_str(k->text));
-    else buf_add(&b, big, k->body);
+    if (k->text)
+        buf_add_slice(&b, slice_str(k->text));
+    else
+        buf_add(&b, big, k->body);
     send_pieces(m, b.p, b.n, how);
     clients[c].sent++;
+}
+
+/* A question of any form, to the endpoint of our own: nothing of it reaches the upstream. */
+static void send_question(struct memory *m, uint8_t who, struct input *in)
+{
+    size_t n = (size_t)input_byte(in) << 8;
+    n |= input_byte(in);
+    if (n > in->n) n = in->n;
+    if (m->ends) return;
+    const char *user;
+    struct buf b;
+    buf_init(&b, &flow.arena);
+    buf_printf(&b, "POST %s HTTP/1.1\r\nHost: front.test\r\n%sContent-Length: %zu\r\n\r\n",
+               who & 16 ? "/cache/flush" : "/authorize", bearer_of(who & 15, &user), n);
+    buf_add(&b, in->p, n);
+    send_pieces(m, b.p, b.n, who >> 5);
+    in->p += n;
+    in->n -= n;
 }
 
 static void send_raw(struct memory *m, struct input *in)
@@ -139,7 +164,7 @@ static void send_raw(struct memory *m, struct input *in)
     in->n -= n;
 }
 
-/* --- the upstream ------------------------------------------------------------------------------------------------------- */
+/* --- the upstream ------------------------------------------------------------------------------------------------- */
 
 /* %04zu: the mark of the request that is answered. */
 static const char *const answers[] = {
@@ -153,15 +178,16 @@ static const char *const answers[] = {
     "HTTP/1.1 204 No Content\r\nX-For: for-mark-%04zu\r\n\r\n",
     "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nX-For: for-mark-%04zu\r\n\r\n",
     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 13\r\n\r\nfor-mark-%04zu",
-    "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nfor-mark-%04zuHTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nfor-mark-%04zu",
+    "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nfor-mark-%04zuHTTP/1.1 200 OK\r\nContent-Length: "
+    "13\r\n\r\nfor-mark-%04zu",
     "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
     "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nX-For: for-mark-%04zu\r\n\r\n",
 };
 enum { ANSWER_CONTINUE = 3, ANSWER_TWO = 10, ANSWER_HINTS = 11, ANSWER_SWITCH = 6, ANSWER_BIG = 14, ANSWER_RAW = 15 };
 
-/* Only a request that is there is answered, and once: what comes unasked on an idle connection can be told from an answer
-   by nobody once the next request is out. */
+/* Only a request that is there is answered, and once: what comes unasked on an idle connection can be told from an
+   answer by nobody once the next request is out. */
 static void answer_up(struct up *u, struct memory *m, struct input *in)
 {
     size_t at = input_byte(in) & 15;
@@ -186,11 +212,13 @@ static void answer_up(struct up *u, struct memory *m, struct input *in)
     } else {
         buf_printf(&b, answers[at], u->mark, u->mark);
     }
-    if (at == ANSWER_TWO) memory_send(m, b.p, b.n); /* the second comes with the first, so that it can be seen */
-    else send_pieces(m, b.p, b.n, how);
+    if (at == ANSWER_TWO)
+        memory_send(m, b.p, b.n); /* the second comes with the first, so that it can be seen */
+    else
+        send_pieces(m, b.p, b.n, how);
 }
 
-/* --- engine, API, Redis --------------------------------------------------------------------------------------------------- */
+/* --- engine, API, Redis ------------------------------------------------------------------------------------------- */
 
 /* Whose token was sent along. */
 static const char *profile_of(const struct fetch_call *c)
@@ -226,9 +254,12 @@ static void answer_profile(struct fetch_call *c, uint8_t how)
 {
     static const int statuses[] = {200, 200, 200, 404, 401, 500, 302, 200};
     how &= 15;
-    if (how >= 12) fake_fetch_fail(c, (enum fetch_outcome)(FETCH_UNREACHABLE + (how - 12)));
-    else if (how == 7) fake_fetch_answer(c, 200, "{\"roles\":[]}");
-    else fake_fetch_answer(c, statuses[how & 7], profile_of(c));
+    if (how >= 12)
+        fake_fetch_fail(c, (enum fetch_outcome)(FETCH_UNREACHABLE + (how - 12)));
+    else if (how == 7)
+        fake_fetch_answer(c, 200, "{\"roles\":[]}");
+    else
+        fake_fetch_answer(c, statuses[how & 7], profile_of(c));
 }
 
 static void answer_call(uint8_t which, uint8_t how)
@@ -236,8 +267,10 @@ static void answer_call(uint8_t which, uint8_t how)
     size_t open = 0;
     for (struct fetch_call *c = flow.proxy.fetch->first; c; c = c->next) {
         if (c->state != FAKE_CALL_OPEN || open++ < which) continue;
-        if (strstr(c->url, "/policy")) answer_policy(c, how);
-        else answer_profile(c, how);
+        if (strstr(c->url, "/policy"))
+            answer_policy(c, how);
+        else
+            answer_profile(c, how);
         return;
     }
 }
@@ -253,7 +286,7 @@ static void go_well(void)
     flow_turn();
 }
 
-/* --- the program ------------------------------------------------------------------------------------------------------------ */
+/* --- the program -------------------------------------------------------------------------------------------------- */
 
 static void flush(uint8_t how)
 {
@@ -294,9 +327,12 @@ static void step_up(unsigned op, struct input *in)
     size_t i = input_byte(in);
     if (!flow.ups_n) return;
     i = flow.ups_n - 1 - i % flow.ups_n;
-    if (op == 4) answer_up(&watch.ups[i], flow.ups[i], in);
-    else if (op == 5) end_or_break(flow.ups[i], input_byte(in));
-    else make_room(flow.ups[i], input_byte(in));
+    if (op == 4)
+        answer_up(&watch.ups[i], flow.ups[i], in);
+    else if (op == 5)
+        end_or_break(flow.ups[i], input_byte(in));
+    else
+        make_room(flow.ups[i], input_byte(in));
 }
 
 static void step_world(unsigned op, struct input *in)
@@ -329,15 +365,20 @@ static void step_world(unsigned op, struct input *in)
         flush(how);
         break;
     default:
-        if (how == 255) proxy_drain(&flow.proxy);
-        else fake_dial_open = how & 1;
+        if (how == 255)
+            proxy_drain(&flow.proxy);
+        else if (how & 2 && clients_n)
+            send_question(clients[clients_n - 1].m, input_byte(in), in);
+        else
+            fake_dial_open = how & 1;
     }
 }
 
 static void start(uint8_t how)
 {
     struct flow_config c = {
-        .more = how & 1 ? "redis: {url: \"redis://redis.test:6379\"}" : NULL,
+        .more = how & 1 ? "redis: {url: \"redis://redis.test:6379\"}\n" ASKED : ASKED,
+        .serve = "public_endpoints: true",
         .tokens = how & 2 ? "anonymous: judge" : NULL,
         .listen = how & 4 ? "max_connections: 3, max_requests_per_connection: 2, max_body_bytes: 60000" : NULL,
         .routes = "[{prefix: /public, access: public, websocket: on}, {prefix: /me, access: authenticated}, "
@@ -349,13 +390,15 @@ static void start(uint8_t how)
     flow_start(&c);
     flow.manual = true;
     fake_dial_open = how & 8;
-    for (size_t i = 0; i < USERS; i++) bearers[i] = flow_bearer(users[i]);
+    for (size_t i = 0; i < USERS; i++)
+        bearers[i] = flow_bearer(users[i]);
 }
 
 static void look(void)
 {
     watch_ups();
-    for (size_t i = 0; i < clients_n; i++) watch_client(i, buf_slice(&clients[i].m->got));
+    for (size_t i = 0; i < clients_n; i++)
+        watch_client(i, buf_slice(&clients[i].m->got));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -365,9 +408,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     start(input_byte(&in));
     for (int i = 0; i < STEPS_MAX && in.n; i++) {
         unsigned op = input_byte(&in) & 15;
-        if (op < 4) step_client(op, &in);
-        else if (op < 7) step_up(op, &in);
-        else step_world(op, &in);
+        if (op < 4)
+            step_client(op, &in);
+        else if (op < 7)
+            step_up(op, &in);
+        else
+            step_world(op, &in);
         look();
     }
     flow_end();

@@ -1,5 +1,5 @@
-/* Key sets as an issuer may send them, one after the other: a line of Cache-Control, then two documents with a line of %%
-   between them. Every key taken is one that may verify, a refresh keeps what stays and marks what goes, and the next
+/* Key sets as an issuer may send them, one after the other: a line of Cache-Control, then two documents with a line of
+   %% between them. Every key taken is one that may verify, a refresh keeps what stays and marks what goes, and the next
    fetch comes within bounds. */
 #include <jansson.h>
 #include <openssl/evp.h>
@@ -22,8 +22,9 @@ static void answer(struct fetch *f, struct slice body, struct slice cache_contro
     CHECK(c && fake_fetch_open(f) == 1, "one fetch is out");
     struct slice exact = input_exact(body);
     c->state = FAKE_CALL_ANSWERED;
-    c->on_answer(&(struct fetch_answer){.outcome = FETCH_ANSWERED, .status = 200, .body = exact, .cache_control = cache_control},
-                 c->arg);
+    c->on_answer(
+        &(struct fetch_answer){.outcome = FETCH_ANSWERED, .status = 200, .body = exact, .cache_control = cache_control},
+        c->arg);
     free((char *)(uintptr_t)exact.p);
 }
 
@@ -43,8 +44,8 @@ static void check_key(const struct jwk *k)
 {
     CHECK(k->kind > KEY_NONE && k->kind < KEY_SECRET && k->key && !k->gone, "a public key in use");
     CHECK(k->has_kid || !k->kid.n, "a key id or none");
-    CHECK(k->kind != KEY_RSA || (EVP_PKEY_get_bits(k->key) >= JWK_RSA_MIN_BITS &&
-                                 EVP_PKEY_get_bits(k->key) <= JWK_RSA_MAX_BITS),
+    CHECK(k->kind != KEY_RSA ||
+              (EVP_PKEY_get_bits(k->key) >= JWK_RSA_MIN_BITS && EVP_PKEY_get_bits(k->key) <= JWK_RSA_MAX_BITS),
           "an RSA key of a good length");
     CHECK((k->kind == KEY_RSA) == EVP_PKEY_is_a(k->key, "RSA"), "the kind is OpenSSL's");
     CHECK((k->kind == KEY_P256 || k->kind == KEY_P384 || k->kind == KEY_P521) == EVP_PKEY_is_a(k->key, "EC"), "EC too");
@@ -59,7 +60,8 @@ static void check_set(const struct keyset *s, struct slice document)
     json_decref(o);
     for (size_t i = 0; i < s->n; i++) {
         check_key(s->keys[i]);
-        for (size_t j = 0; j < i; j++) CHECK(memcmp(s->keys[i]->id, s->keys[j]->id, JWK_ID_BYTES) != 0, "no key twice");
+        for (size_t j = 0; j < i; j++)
+            CHECK(memcmp(s->keys[i]->id, s->keys[j]->id, JWK_ID_BYTES) != 0, "no key twice");
     }
 }
 
@@ -70,7 +72,8 @@ static bool has(const struct keyset *s, const struct jwk *k)
     return false;
 }
 
-/* From now until the next fetch: not before least, not after most. The real clock runs on meanwhile, hence the second. */
+/* From now until the next fetch: not before least, not after most. The real clock runs on meanwhile, hence the second.
+ */
 static void await_fetch(const struct fetch *f, int64_t least_ms, int64_t most_ms)
 {
     if (least_ms > 1000) {
@@ -104,7 +107,8 @@ static void check_refresh(const struct held *before, const struct keyset *s, boo
         CHECK(k->gone != has(s, k), "gone or in the set");
         CHECK(taken || !k->gone, "a bad refresh takes nothing away");
         for (size_t j = 0; j < s->n; j++)
-            CHECK(s->keys[j] == k || memcmp(s->keys[j]->id, k->id, JWK_ID_BYTES) != 0, "the same key is the same struct");
+            CHECK(s->keys[j] == k || memcmp(s->keys[j]->id, k->id, JWK_ID_BYTES) != 0,
+                  "the same key is the same struct");
     }
 }
 
@@ -116,14 +120,17 @@ static void run(struct jwks *j, struct fetch *f, struct slice cache_control, str
     CHECK(loaded == jwks_usable(j) && loaded == (jwks_keys(j)->n > 0), "usable with keys");
     if (loaded) check_set(jwks_keys(j), first);
     hold(&before, jwks_keys(j));
-    if (loaded) await_fetch(f, JWKS_REFRESH_MIN_MS, JWKS_REFRESH_MAX_MS);
-    else await_fetch(f, JWKS_RETRY_MIN_MS, JWKS_RETRY_MAX_MS);
+    if (loaded)
+        await_fetch(f, JWKS_REFRESH_MIN_MS, JWKS_REFRESH_MAX_MS);
+    else
+        await_fetch(f, JWKS_RETRY_MIN_MS, JWKS_RETRY_MAX_MS);
     answer(f, second, SLICE(""));
     bool again = !jwks_error(j);
     CHECK(jwks_usable(j) == (loaded || again), "old keys stay");
     if (again) check_set(jwks_keys(j), second);
     check_refresh(&before, jwks_keys(j), again);
-    for (size_t i = 0; i < before.n; i++) jwk_release(before.keys[i]);
+    for (size_t i = 0; i < before.n; i++)
+        jwk_release(before.keys[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

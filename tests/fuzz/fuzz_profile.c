@@ -1,6 +1,6 @@
-/* Profiles as the API may answer them, through no shape and through the agency's. The first byte picks status, shape and
-   how it was asked; the rest is the body. A context has the id that a second reading finds, is ASCII, and comes back from
-   the store as it went in. */
+/* Profiles as the API may answer them, through no shape and through the agency's. The first byte picks status, shape
+   and how it was asked; the rest is the body. A context has the id that a second reading finds, is ASCII, and comes
+   back from the store as it went in. */
 #include <jansson.h>
 #include <stdio.h>
 
@@ -47,7 +47,8 @@ static void check_context(const struct user *u, struct slice body, bool shaped)
     CHECK(json_equal(id, was), "it is the profile's");
     CHECK(shaped || json_equal(context, profile), "without a shape all is as it was");
     CHECK(u->json.p[u->json.n] == '\0' && u->id.p[u->id.n] == '\0', "NUL behind");
-    for (size_t i = 0; i < u->json.n; i++) CHECK(u->json.p[i] >= 0x20 && u->json.p[i] < 0x7f, "ASCII on one line");
+    for (size_t i = 0; i < u->json.n; i++)
+        CHECK(u->json.p[i] >= 0x20 && u->json.p[i] < 0x7f, "ASCII on one line");
     json_decref(profile);
     json_decref(context);
 }
@@ -60,7 +61,8 @@ static void check_stored(const struct user *u, struct slice name)
     buf_init(&b, NULL);
     context_store(u, &s, 12345, &b);
     size_t nested = 0;
-    for (size_t i = 0; i < u->json.n; i++) nested += u->json.p[i] == '[' || u->json.p[i] == '{';
+    for (size_t i = 0; i < u->json.n; i++)
+        nested += u->json.p[i] == '[' || u->json.p[i] == '{';
     struct user *again = context_load(buf_slice(&b), &s, &stored);
     if (!again && nested > 2000) { /* one level more than the reader takes: stored in vain */
         buf_free(&b);

@@ -113,7 +113,8 @@ static void check_params(const struct target *t)
         slice_next(&value, '=', &name);
         CHECK(n < t->params_n, "no parameter is lost");
         const struct target_param *p = &t->params[n++];
-        bool good = decode(name, true, &b) && decode(value, true, &c) && is_utf8(buf_slice(&b)) && is_utf8(buf_slice(&c));
+        bool good =
+            decode(name, true, &b) && decode(value, true, &c) && is_utf8(buf_slice(&b)) && is_utf8(buf_slice(&c));
         CHECK(good == !p->undecodable, "undecodable or not");
         CHECK(!good || (slice_eq(buf_slice(&b), p->name) && slice_eq(buf_slice(&c), p->value)), "name and value");
         buf_free(&b);
@@ -132,7 +133,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check_path(&t);
         check_segments(&t);
         check_again(&t, &a);
-        for (size_t i = 0; i < t.query.n; i++) CHECK(t.query.p[i] > 0x20 && t.query.p[i] < 0x7f, "a query byte");
+        for (size_t i = 0; i < t.query.n; i++)
+            CHECK(t.query.p[i] > 0x20 && t.query.p[i] < 0x7f, "a query byte");
         if (target_params(&t, &a) == REASON_FORWARDED) check_params(&t);
     }
     arena_reset(&a);

@@ -17,12 +17,13 @@
 
 /* The public keys of RFC 7515 A.2 and A.3, so that there is something to confuse the third with. */
 #define RSA_KEY                                                                                                        \
-    "{\"kty\":\"RSA\",\"kid\":\"rsa\",\"e\":\"AQAB\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4q" \
-    "PCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5" \
-    "z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF" \
+    "{\"kty\":\"RSA\",\"kid\":\"rsa\",\"e\":\"AQAB\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_"                       \
+    "wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4q"                                                                            \
+    "PCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5"    \
+    "z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF"    \
     "8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ\"}"
 #define EC_KEY                                                                                                         \
-    "{\"kty\":\"EC\",\"kid\":\"ec\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","            \
+    "{\"kty\":\"EC\",\"kid\":\"ec\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","          \
     "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}"
 
 enum mode { MODE_AS_IT_IS, MODE_EDITS, MODE_SIGNED, MODE_FORGED, MODES };
@@ -108,7 +109,7 @@ static void set_up(void)
     }
 }
 
-/* --- the second verification --------------------------------------------------------------------------------------- */
+/* --- the second verification -------------------------------------------------------------------------------------- */
 
 static struct slice decode(struct arena *a, struct slice text)
 {
@@ -119,7 +120,8 @@ static struct slice decode(struct arena *a, struct slice text)
         padded[i] = text.p[i] == '-' ? '+' : text.p[i] == '_' ? '/' : text.p[i];
     }
     size_t n = text.n;
-    while (n % 4) padded[n++] = '=';
+    while (n % 4)
+        padded[n++] = '=';
     CHECK(n - text.n < 3, "no length that base64 does not have");
     int len = EVP_DecodeBlock(out, (unsigned char *)padded, (int)n);
     CHECK(len >= 0, "base64");
@@ -151,8 +153,9 @@ static bool has_audience(const json_t *aud)
 static bool key_verifies(struct slice input, struct slice sig)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool good = EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, w.key) == 1 &&
-                EVP_DigestVerify(ctx, (const unsigned char *)sig.p, sig.n, (const unsigned char *)input.p, input.n) == 1;
+    bool good =
+        EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, w.key) == 1 &&
+        EVP_DigestVerify(ctx, (const unsigned char *)sig.p, sig.n, (const unsigned char *)input.p, input.n) == 1;
     EVP_MD_CTX_free(ctx);
     return good;
 }
@@ -169,7 +172,8 @@ static void check_claims(const struct token *t, const json_t *payload)
     CHECK(is_text(json_object_get(payload, "iss"), t->issuer.p), "its issuer");
     CHECK(json_is_string(name) && t->subject.n && strcmp(json_string_value(name), t->subject.p) == 0, "its subject");
     CHECK((double)t->exp_s <= json_number_value(exp), "kept no longer than it says");
-    for (size_t i = 0; i < t->payload.n; i++) CHECK(t->payload.p[i] >= 0x20 && t->payload.p[i] < 0x7f, "ASCII");
+    for (size_t i = 0; i < t->payload.n; i++)
+        CHECK(t->payload.p[i] >= 0x20 && t->payload.p[i] < 0x7f, "ASCII");
     json_t *again = read_object(t->payload);
     CHECK(json_equal(again, payload), "the payload as it was");
     json_decref(again);
@@ -211,11 +215,12 @@ static struct slice behind_scheme(struct slice value)
     value = slice_trim(value);
     const char *space = memchr(value.p, ' ', value.n);
     CHECK(space && slice_eq_nocase(slice_make(value.p, (size_t)(space - value.p)), SLICE("Bearer")), "a bearer token");
-    while (*space == ' ') space++;
+    while (*space == ' ')
+        space++;
     return slice_make(space, value.n - (size_t)(space - value.p));
 }
 
-/* --- the values ----------------------------------------------------------------------------------------------------- */
+/* --- the values --------------------------------------------------------------------------------------------------- */
 
 static struct slice edited(struct input *in, struct arena *a)
 {

@@ -1,5 +1,5 @@
-/* See fuzz/message.h. What a reading found is written to a transcript; the transcripts of all ways to cut the stream are
-   the same text. */
+/* See fuzz/message.h. What a reading found is written to a transcript; the transcripts of all ways to cut the stream
+   are the same text. */
 #include "message.h"
 
 #include <ctype.h>
@@ -18,15 +18,15 @@ struct reading {
     struct arena arena;
     enum parser_kind kind;
     bool to_head;
-    bool first;           /* of all cuts: what it finds is compared with the second reading too */
-    struct slice stream;  /* all of it */
-    size_t begun;         /* where the message begins in it */
-    size_t used;          /* how much of it was taken */
-    struct buf pending;   /* come, not taken yet */
+    bool first;          /* of all cuts: what it finds is compared with the second reading too */
+    struct slice stream; /* all of it */
+    size_t begun;        /* where the message begins in it */
+    size_t used;         /* how much of it was taken */
+    struct buf pending;  /* come, not taken yet */
     size_t scanned;
-    struct slice head;    /* heap, exact; p NULL: no message under way */
+    struct slice head; /* heap, exact; p NULL: no message under way */
     struct buf body;
-    bool over;            /* nothing more can be read */
+    bool over; /* nothing more can be read */
     struct buf transcript;
 };
 
@@ -58,11 +58,13 @@ static void check_first_line(const struct head *h, enum parser_kind kind, struct
                    h->version_minor);
     else
         buf_printf(&b, "HTTP/1.%d %03d", h->version_minor, h->status);
-    if (kind == PARSER_RESPONSE && line.n > b.n) buf_printf(&b, " %.*s", (int)h->phrase.n, h->phrase.n ? h->phrase.p : "");
+    if (kind == PARSER_RESPONSE && line.n > b.n)
+        buf_printf(&b, " %.*s", (int)h->phrase.n, h->phrase.n ? h->phrase.p : "");
     CHECK(slice_eq(line, buf_slice(&b)), "the first line is what the parser made of it");
     buf_free(&b);
     CHECK(h->version_major == 1 && (h->version_minor == 0 || h->version_minor == 1), "HTTP/1.0 or 1.1");
-    for (size_t i = 0; i < h->target.n; i++) CHECK(h->target.p[i] > 0x20 && h->target.p[i] != 0x7f, "a target prints");
+    for (size_t i = 0; i < h->target.n; i++)
+        CHECK(h->target.p[i] > 0x20 && h->target.p[i] != 0x7f, "a target prints");
     for (size_t i = 0; i < h->phrase.n; i++)
         CHECK((unsigned char)h->phrase.p[i] >= 0x20 || h->phrase.p[i] == '\t', "a phrase prints");
 }
@@ -103,7 +105,8 @@ static void check_facts(const struct head *h, enum parser_kind kind, bool to_hea
     struct facts f = check_lines(h, rest);
     long long value = 0;
     CHECK(f.lengths + f.codings <= 1, "one thing says how long the body is");
-    CHECK(!f.codings || (slice_eq_nocase(f.coding, SLICE("chunked")) && h->version_minor == 1), "chunked and only that");
+    CHECK(!f.codings || (slice_eq_nocase(f.coding, SLICE("chunked")) && h->version_minor == 1),
+          "chunked and only that");
     CHECK(!f.lengths || slice_to_int(f.length, &value), "a length is digits");
     if (kind == PARSER_REQUEST) {
         CHECK(f.hosts == 1 || (f.hosts == 0 && h->version_minor == 0), "one Host");
@@ -176,7 +179,8 @@ static void check_passed_on(struct reading *r)
     buf_init(&b, NULL);
     if (head_drop_hop(h) != REASON_FORWARDED) return;
     for (size_t i = 0; i < h->n; i++)
-        CHECK(h->v[i].drop || (h->v[i].id != HEADER_CONNECTION && h->v[i].id != HEADER_TRANSFER_ENCODING), "hop by hop");
+        CHECK(h->v[i].drop || (h->v[i].id != HEADER_CONNECTION && h->v[i].id != HEADER_TRANSFER_ENCODING),
+              "hop by hop");
     if (r->kind == PARSER_REQUEST) {
         buf_printf(&b, "%.*s %.*s HTTP/1.1\r\n", (int)h->method.n, h->method.p, (int)h->target.n, h->target.p);
         if (!head_find(h, HEADER_HOST, NULL)) buf_add_lit(&b, "Host: a\r\n");
@@ -196,7 +200,7 @@ static void check_passed_on(struct reading *r)
     buf_free(&b);
 }
 
-/* --- the first ----------------------------------------------------------------------------------------------------- */
+/* --- the first ---------------------------------------------------------------------------------------------------- */
 
 static void on_body(struct parser *p, struct slice data)
 {
@@ -313,7 +317,8 @@ static void read_stream(struct reading *r, enum cut cut, uint32_t seed)
         size_t n = next_piece(cut, &seed, r->stream.n - at);
         buf_add(&r->pending, r->stream.p + at, n);
         at += n;
-        while (!r->over && r->pending.n && (r->head.p ? read_body(r) : read_head(r))) continue;
+        while (!r->over && r->pending.n && (r->head.p ? read_body(r) : read_head(r)))
+            continue;
     }
     if (!r->head.p) return;
     CHECK(parser_end(&r->parser) == (r->parser.head.body == BODY_UNTIL_CLOSE), "the end of the stream ends only that");
@@ -334,7 +339,8 @@ static struct buf transcript_of(enum parser_kind kind, bool to_head, struct slic
 void message_fuzz(enum parser_kind kind, bool to_head, struct slice bytes)
 {
     uint32_t seed = 2166136261u;
-    for (size_t i = 0; i < bytes.n; i++) seed = (seed ^ (unsigned char)bytes.p[i]) * 16777619u;
+    for (size_t i = 0; i < bytes.n; i++)
+        seed = (seed ^ (unsigned char)bytes.p[i]) * 16777619u;
     struct buf whole = transcript_of(kind, to_head, bytes, CUT_NOWHERE, 0);
     for (enum cut cut = CUT_EVERYWHERE; cut <= CUT_ANYWHERE; cut++) {
         struct buf other = transcript_of(kind, to_head, bytes, cut, seed);

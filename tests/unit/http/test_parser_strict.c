@@ -1,5 +1,5 @@
-/* What llhttp takes and the parser refuses: another reader might read it differently. Bodies are given whole, and byte by
-   byte. */
+/* What llhttp takes and the parser refuses: another reader might read it differently. Bodies are given whole, and byte
+   by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
