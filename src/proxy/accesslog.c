@@ -7,6 +7,8 @@
 #include "base/metric.h"
 #include "proxy/own.h"
 
+#define NAME_BYTES_MAX 512
+
 static struct slice route_label(const struct request *r)
 {
     if (r->own) return own_name(r->own);
@@ -31,18 +33,24 @@ static void count(const struct request *r, double seconds)
         metric_observe(METRIC_API_DURATION, call, (double)(r->up_first_ns - r->up_sent_ns) / 1e9);
 }
 
+/* A name that a client or its profile gave may be long enough to push its own line out of the log. */
+static struct slice shortened(struct slice name)
+{
+    return slice_make(name.p, name.n < NAME_BYTES_MAX ? name.n : NAME_BYTES_MAX);
+}
+
 static void write_decision(const struct request *r, struct json *j)
 {
     if (r->token && r->token->verified) {
         json_field_string(j, "issuer", r->token->issuer);
         json_field_string(j, "subject", r->token->subject);
     } else if (r->user) {
-        json_field_string(j, "subject", r->user->id);
+        json_field_string(j, "subject", shortened(r->user->id));
     }
     if (r->user) json_field_string(j, "context_from", slice_str(found_in_name(r->context_source)));
     int64_t now = loop_now_ms(r->proxy->loop);
     if (r->user && r->user->read_ms) json_field_int(j, "context_age_ms", now - r->user->read_ms);
-    if (r->resource.n) json_field_string(j, "resource", r->resource);
+    if (r->resource.n) json_field_string(j, "resource", shortened(r->resource));
     if (r->action.n) json_field_string(j, "action", r->action);
     if (!r->decision) return;
     json_field_string(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));

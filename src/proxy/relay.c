@@ -204,8 +204,7 @@ static void send_head(struct request *r, struct head *answer)
     head_drop_hop(answer); /* a Connection that names more than it may does no harm here: those names stay */
     cors_drop(r, answer);
     drop_length(answer);
-    struct header *id = head_find(answer, HEADER_REQUEST_ID, NULL);
-    if (id) id->drop = true;
+    for (size_t i = 0; i < answer->n; i++) answer->v[i].drop |= answer->v[i].id == HEADER_REQUEST_ID;
     bool has_body = answer->body == BODY_CHUNKED || answer->body == BODY_UNTIL_CLOSE;
     r->up_chunk = has_body && r->head->version_minor == 1;
     if (has_body && !r->up_chunk) r->keep_alive = false;

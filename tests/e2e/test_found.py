@@ -1,4 +1,5 @@
 """Odd cases that were found by attack, each once."""
+import json
 import signal
 
 import pytest
@@ -42,3 +43,22 @@ def test_a_client_that_breaks_off_during_a_drain(doorward, recorder, engine, iss
     client.reset()
     daemon.process.child.wait(harness.PATIENCE_S)
     daemon.ended_as_told()
+
+
+def test_a_long_question_does_not_push_its_line_out_of_the_log(doorward, recorder, engine, issuer):
+    daemon = doorward(settings(recorder.url, engine.url, issuer, serve={"public_endpoints": True},
+                               authorize={"what_if": True}))
+    long = "\x7f" * 30000
+    for question in ({"resource": long * 2}, {"resource": "x", "user": {"id": long}}):
+        body = json.dumps({"action": "read", **question}, ensure_ascii=False).encode()
+        answer = daemon.curl("/authorize", data=body, method="POST")
+        assert answer.status == 200
+        assert daemon.log(answer.request_id)["step"] == "answer"
+
+
+def test_one_request_id_whatever_the_api_sends(doorward, recorder, engine, issuer):
+    daemon = doorward(settings(recorder.url, engine.url, issuer))
+    recorder.answer = (b"HTTP/1.1 200 OK\r\nX-Request-Id: one\r\nx-request-id: two\r\nX-Request-ID: three\r\n"
+                       b"Content-Length: 0\r\n\r\n")
+    answer = daemon.client().send(b"GET /pub HTTP/1.1\r\nHost: a\r\n\r\n").answer()
+    assert daemon.log(answer.header("x-request-id"))["status"] == 200
