@@ -98,15 +98,14 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def run(server, what):
-    """Serves until SIGTERM or SIGINT; says on standard output where."""
+    """Serves until SIGTERM or SIGINT, however many of them; says on standard output where."""
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # waited for, not handled: a handler may interrupt itself
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     host, port = server.server_address[:2]
     print(f"{what} on http://{host}:{port}, process {os.getpid()}", flush=True)
-    done = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: done.set())
-    done.wait()
+    signal.sigwait(ends)
     server.shutdown()
 
 
