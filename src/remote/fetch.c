@@ -383,6 +383,9 @@ static const char *set_request(struct fetch_call *c, const struct fetch_request 
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, arena_copy(&c->arena, q->body).p);
     } else if (slice_eq(q->method, SLICE("HEAD"))) {
         curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
+        /* A probe: is there a way to the peer now? And some answer HEAD with a body, which spoils a kept connection. */
+        curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, 1L);
+        curl_easy_setopt(c->easy, CURLOPT_FORBID_REUSE, 1L);
     } else {
         CHECK(slice_eq(q->method, SLICE("GET")), "the methods are GET, HEAD and POST");
         curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);

@@ -96,6 +96,26 @@ static void the_request_is_what_was_asked(void **state)
     unsetenv("all_proxy");
 }
 
+/* A server that sends a body with its answer to HEAD, which some do, leaves bytes on the connection. The next question is
+   not the one to suffer. */
+static void a_head_leaves_no_connection_behind(void **state)
+{
+    struct bench b;
+    struct answer a = ANSWER("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nunasked!");
+    (void)state;
+    open_bench(&b, &a, NULL);
+    a.drip = true;
+    struct fetch_request q = request_to(b.url);
+    q.method = SLICE("HEAD");
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(ask(&b, &q)->outcome, FETCH_ANSWERED);
+        assert_int_equal(b.s.accepted, i);
+    }
+    a = (struct answer)ANSWER(OK);
+    assert_int_equal(get(&b, b.url)->outcome, FETCH_ANSWERED);
+    close_bench(&b);
+}
+
 /* Whatever part of an answer comes before the end: never ANSWERED unless whole, never UNREACHABLE, always one callback.
  */
 static void every_prefix_is_broken(void **state)
@@ -214,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_come_whole),
         cmocka_unit_test(the_request_is_what_was_asked),
+        cmocka_unit_test(a_head_leaves_no_connection_behind),
         cmocka_unit_test(every_prefix_is_broken),
         cmocka_unit_test(what_is_not_http_is_broken),
         cmocka_unit_test(a_body_over_the_bound_is_too_large),
