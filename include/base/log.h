@@ -15,7 +15,7 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
 /* fd: made non-blocking without touching the descriptor other processes share where possible (reopened); it stays the
    caller's and open. SIGPIPE is the program's to ignore. Before log_open and after log_close lines go nowhere. */
 void log_open(int fd, enum log_level level);
-void log_close(void); /* flushes what it can, frees */
+void log_close(void); /* writes what is left, as long as the reader takes something each second; frees */
 void log_set_level(enum log_level level);
 bool log_level_parse(struct slice name, enum log_level *level);
 bool log_on(enum log_level level);

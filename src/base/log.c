@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #define BUFFER_BYTES (256 * 1024)
 #define SPARE_BYTES_MAX (16 * 1024)
+#define CLOSE_WAIT_MS 1000 /* for a reader that takes nothing at the end */
 #define LAST_WALL_MS 253402300799999LL /* the end of the year 9999: RFC 3339 has four digits */
 
 static struct {
@@ -70,24 +72,6 @@ void log_open(int fd, enum log_level level)
     if (flags >= 0 && !(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) sink.restore_flags = flags;
 }
 
-void log_close(void)
-{
-    if (sink.fd < 0) return;
-    log_flush();
-    sink.dropped += count_lines(sink.lines + sink.start, sink.end - sink.start);
-    if (sink.own_fd) close(sink.fd);
-    if (sink.restore_flags >= 0) fcntl(sink.fd, F_SETFL, sink.restore_flags);
-    sink.fd = -1;
-    sink.own_fd = false;
-    sink.restore_flags = -1;
-    sink.level = LOG_OFF;
-    sink.start = sink.end = 0;
-    sink.mid_line = sink.blocked = false;
-    free(sink.lines);
-    sink.lines = NULL;
-    buf_free(&sink.spare);
-}
-
 void log_set_level(enum log_level level)
 {
     sink.level = level;
@@ -138,6 +122,36 @@ static void write_out(void)
         sink.start += (size_t)n;
     }
     sink.start = sink.end = 0;
+}
+
+/* Nobody waits for the loop any more: a reader that is only behind gets its last lines, and a begun one its end. */
+static void write_rest(void)
+{
+    struct pollfd ready = {.fd = sink.fd, .events = POLLOUT};
+    while (sink.start < sink.end) {
+        size_t before = sink.end - sink.start;
+        if (poll(&ready, 1, CLOSE_WAIT_MS) > 0) write_out();
+        if (sink.end - sink.start == before) return;
+    }
+}
+
+void log_close(void)
+{
+    if (sink.fd < 0) return;
+    log_flush();
+    write_rest();
+    sink.dropped += count_lines(sink.lines + sink.start, sink.end - sink.start);
+    if (sink.own_fd) close(sink.fd);
+    if (sink.restore_flags >= 0) fcntl(sink.fd, F_SETFL, sink.restore_flags);
+    sink.fd = -1;
+    sink.own_fd = false;
+    sink.restore_flags = -1;
+    sink.level = LOG_OFF;
+    sink.start = sink.end = 0;
+    sink.mid_line = sink.blocked = false;
+    free(sink.lines);
+    sink.lines = NULL;
+    buf_free(&sink.spare);
 }
 
 /* One try a turn is enough when the reader is slow: each further line would cost a system call to be told so again. */

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -231,6 +232,53 @@ static void slow_reader(int write_end, int read_end)
     close(write_end);
 }
 
+/* A reader that is behind when all ends has every line that was not counted as dropped, the last one too. */
+static void test_close_waits(void **state)
+{
+    enum { COUNT = 5000 };
+    int fds[2], kept = scratch_file();
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    pid_t reader = fork(); /* before the log is open: it must not hold the writing end */
+    if (reader == 0) {
+        char piece[1000];
+        ssize_t n;
+        close(fds[1]);
+        usleep(200000);
+        while ((n = read(fds[0], piece, sizeof(piece))) > 0)
+            if (write(kept, piece, (size_t)n) != n) _exit(1);
+        _exit(0);
+    }
+    uint64_t before = log_dropped();
+    log_open(fds[1], LOG_INFO);
+    for (int i = 0; i < COUNT; i++) send_numbered(i, 50);
+    close(fds[0]);
+    log_close();
+    close(fds[1]);
+    int status = -1;
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    assert_int_equal(status, 0);
+    size_t n = read_file(kept);
+    close(kept);
+    assert_int_equal(text[n - 1], '\n');
+    assert_int_equal(check_numbered() + log_dropped() - before, COUNT);
+}
+
+/* Who reads nothing is not waited for long. */
+static void test_close_of_a_full_pipe(void **state)
+{
+    int fds[2];
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    uint64_t before = log_dropped();
+    log_open(fds[1], LOG_INFO);
+    for (int i = 0; i < 5000; i++) send_numbered(i, 50);
+    log_close();
+    assert_true(log_dropped() > before);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void test_slow_pipe(void **state)
 {
     int fds[2];
@@ -419,6 +467,8 @@ int main(void)
         cmocka_unit_test(test_any_bytes_are_one_line),
         cmocka_unit_test(test_a_line_inside_another),
         cmocka_unit_test(test_full_pipe),
+        cmocka_unit_test(test_close_waits),
+        cmocka_unit_test(test_close_of_a_full_pipe),
         cmocka_unit_test(test_slow_pipe),
         cmocka_unit_test(test_slow_socket),
         cmocka_unit_test(test_socket_flags_stay),
