@@ -42,6 +42,7 @@ struct conn {
     bool half_closed;         /* the client ended its side */
     bool head_begun;          /* the time for a head runs */
     bool pumping;
+    bool large_unread;        /* one of proxy->large_unread */
     struct address peer;
 };
 

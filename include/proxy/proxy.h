@@ -45,6 +45,7 @@ struct proxy {
     struct listener *listeners[2];
     struct list conns;
     size_t conns_n;
+    size_t large_unread; /* connections whose client has not taken a large answer of our own (own.c) */
     struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout, websocket_timeout;
     struct deadline_list fresh_timeout; /* while draining: the first request of a connection that has not asked yet */
     bool draining;

@@ -191,9 +191,16 @@ static void on_conn_end(struct stream *s, int error)
         start_linger(c); /* what is queued still goes out; on_conn_drain closes */
 }
 
+static void took_large(struct conn *c)
+{
+    if (c->large_unread) c->proxy->large_unread--;
+    c->large_unread = false;
+}
+
 static void on_conn_drain(struct stream *s)
 {
     struct conn *c = of_stream(s);
+    took_large(c);
     if (c->state == CONN_REQUEST)
         request_on_client_drain(c->request);
     else if (c->state == CONN_LINGER && c->half_closed)
@@ -227,6 +234,7 @@ static void on_conn_closed(struct stream *s)
     struct conn *c = of_stream(s);
     struct proxy *p = c->proxy;
     list_remove(&c->link);
+    took_large(c);
     p->conns_n--;
     metric_set(METRIC_ACTIVE_CONNECTIONS, NULL, (double)p->conns_n);
     admission_give_back(p, c);

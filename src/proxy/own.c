@@ -1,5 +1,5 @@
 /* proxy/own: endpoints of our own, the steps collect and answer. Called by route. Refuses bodies over 64 KiB, other
-   methods, and on the admin address whoever lacks its token. */
+   methods, on the admin address whoever lacks its token, and on the main port large answers when too many are unread. */
 #include "proxy/own.h"
 
 #include <openssl/crypto.h>
@@ -14,6 +14,8 @@
 #include "proxy/reply.h"
 
 #define BODY_MAX 65536
+#define LARGE_BYTES 65536     /* an answer of ours that is not taken stands whole in memory, unlike one of the API */
+#define LARGE_UNREAD_MAX 16
 
 enum where { EVERYWHERE, ADMIN_OR_PUBLIC, ADMIN_ONLY };
 
@@ -115,9 +117,22 @@ void own_body(struct request *r, struct slice data)
         buf_add_slice(&r->body, data);
 }
 
+/* Whoever asks again and again for what is large and reads nothing of it. */
+static void count_unread(struct conn *c)
+{
+    if (c->large_unread || c->admin || stream_queued(&c->stream) <= LARGE_BYTES) return;
+    c->large_unread = true;
+    c->proxy->large_unread++;
+}
+
 enum step_result step_answer(struct request *r)
 {
-    return r->own->answer(r);
+    struct conn *c = r->conn;
+    if (!r->own->open && !c->admin && r->proxy->large_unread >= LARGE_UNREAD_MAX)
+        return request_fail(r, REASON_CONNECTIONS, "large answers that nobody reads");
+    enum step_result result = r->own->answer(r);
+    count_unread(c);
+    return result;
 }
 
 static struct slice now_text(const struct request *r)

@@ -62,3 +62,20 @@ def test_one_request_id_whatever_the_api_sends(doorward, recorder, engine, issue
                        b"Content-Length: 0\r\n\r\n")
     answer = daemon.client().send(b"GET /pub HTTP/1.1\r\nHost: a\r\n\r\n").answer()
     assert daemon.log(answer.header("x-request-id"))["status"] == 200
+
+
+def test_large_answers_that_nobody_reads(doorward, recorder, engine, issuer):
+    """Each stands whole in memory, 5 MB once enough resources were asked for: only so many of them at a time."""
+    daemon = doorward(settings(recorder.url, engine.url, issuer, serve={"public_endpoints": True}))
+    client = daemon.client()
+    for i in range(1000):
+        body = json.dumps({"action": "read", "resource": f"{i}" + "x" * 120}).encode()
+        client.send(b"POST /authorize HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body), body)
+        assert client.answer().status == 200
+    readers = [daemon.client().send(b"GET /metrics/json HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(20)]
+    harness.eventually(lambda: daemon.curl("/metrics").status == 503, "too many are unread")
+    assert daemon.curl("/health").status == 200
+    assert harness.curl(daemon.admin + "/metrics").status == 200
+    for reader in readers:
+        reader.close()
+    harness.eventually(lambda: daemon.curl("/metrics").status == 200, "nobody is waited for")
