@@ -33,7 +33,7 @@ static void count(const struct request *r, double seconds)
         metric_observe(METRIC_API_DURATION, call, (double)(r->up_first_ns - r->up_sent_ns) / 1e9);
 }
 
-/* A name that a client or its profile gave may be long enough to push its own line out of the log. */
+/* A text that a client, its profile or the policy gave may be long enough to push its own line out of the log. */
 static struct slice shortened(struct slice name)
 {
     return slice_make(name.p, name.n < NAME_BYTES_MAX ? name.n : NAME_BYTES_MAX);
@@ -55,6 +55,8 @@ static void write_decision(const struct request *r, struct json *j)
     if (!r->decision) return;
     json_field_string(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));
     json_field_string(j, "decision_id", r->decision->id);
+    if (!r->decision->allow && r->decision->message.n)
+        json_field_string(j, "policy_reason", shortened(r->decision->message));
     json_field_string(j, "decision_from",
                       r->decision_source == FOUND_REMOTE ? SLICE("policy") : slice_str(found_in_name(r->decision_source)));
     json_field_int(j, "decision_age_ms", now - r->decision->decided_ms);
@@ -110,7 +112,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_int(&j, "bytes_in", (long long)r->bytes_in);
     json_field_int(&j, "bytes_out", (long long)r->bytes_out);
     write_times(r, &j, took_us);
-    if (r->up_sent_ns) {
+    if (r->up_sent_ns || (r->ended == STEP_CONNECT && r->route)) {
         json_field_string(&j, "upstream", r->route->upstream->authority);
         json_field_bool(&j, "upstream_reused", r->up_reused);
         if (r->retried) json_field_bool(&j, "retried", true);

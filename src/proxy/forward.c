@@ -46,12 +46,33 @@ static struct slice make_head(struct request *r)
     return buf_slice(&out);
 }
 
+static const char *dial_fault(int error)
+{
+    switch (error) {
+    case UV_ETIMEDOUT:
+        return "connect timed out";
+    case UV_ECONNREFUSED:
+        return "connection refused";
+    case UV_EHOSTUNREACH:
+    case UV_ENETUNREACH:
+        return "no way to the host";
+    case UV_EAI_NONAME:
+    case UV_EAI_NODATA:
+    case UV_EAI_AGAIN:
+    case UV_EAI_FAIL:
+        return "the name cannot be resolved";
+    case UV_EMFILE:
+    case UV_ENFILE:
+        return "no file descriptor is left";
+    default:
+        return "connect failed";
+    }
+}
+
 static enum step_result took_upstream(struct request *r)
 {
     r->up = r->upstream_call.conn;
-    if (!r->up)
-        return request_fail(r, REASON_UPSTREAM_UNREACHABLE,
-                            r->upstream_call.error == UV_ETIMEDOUT ? "connect timed out" : "connect failed");
+    if (!r->up) return request_fail(r, REASON_UPSTREAM_UNREACHABLE, dial_fault(r->upstream_call.error));
     r->up_reused = r->up->reused;
     r->step = STEP_FORWARD;
     return STEP_NEXT;

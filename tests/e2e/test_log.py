@@ -109,7 +109,13 @@ def test_the_access_line(proxy, engine, issuer):
         "policy_denied",
         "decide",
          403)
-    assert "upstream" not in denied
+    assert "upstream" not in denied and "policy_reason" not in denied
+    engine.says({"result": {"allow": False, "reason": "Not your office."}})
+    told = proxy.curl("/things/8", authorization=bearer)
+    assert told.json["message"] == proxy.log(told.request_id)["policy_reason"] == "Not your office."
+    engine.says({"result": {"allow": False, "reason": "no" * 5000}})
+    told = proxy.log(proxy.curl("/things/9", authorization=bearer).request_id)
+    assert len(told["policy_reason"]) < 600, "it does not push its own line out of the log"
     refused = proxy.log(proxy.curl("/things/7", authorization="Bearer x").request_id)
     assert refused["reason"] == "token_malformed" and refused["detail"] and "subject" not in refused
 
