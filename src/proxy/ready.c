@@ -15,7 +15,7 @@
 
 struct probe {
     struct ready *ready;
-    struct slice name;          /* "policy", "upstream default" */
+    struct slice name;          /* of the upstream, or "policy" */
     char *url;
     struct slice authorization; /* a whole line, or empty */
     bool policy;
@@ -103,7 +103,8 @@ static void on_probe_answer(const struct fetch_answer *a, void *arg)
     if ((first || before != p->ok) && log_on(p->ok ? LOG_INFO : LOG_WARN)) {
         struct log_line line;
         log_begin(&line, p->ok ? LOG_INFO : LOG_WARN, p->ok ? SLICE("dependency_up") : SLICE("dependency_down"));
-        json_field_string(&line.json, "dependency", p->name);
+        json_field_string(&line.json, "dependency", p->policy ? SLICE("policy") : SLICE("upstream"));
+        if (!p->policy) json_field_string(&line.json, "name", p->name);
         json_field_string(&line.json, "detail", slice_str(p->state));
         log_end(&line);
     }

@@ -137,6 +137,9 @@ def test_ready_says_what_is_missing(doorward, api, engine, issuer, redis):
         assert daemon.curl("/health").status == 200
         end()
         ready(daemon, 200)
+    told = [(line["event"], line["dependency"], line.get("name")) for line in daemon.lines if "dependency" in line]
+    for event in ("dependency_down", "dependency_up"):
+        assert (event, "upstream", "default") in told and (event, "policy", None) in told
     own_redis.stop()
     harness.eventually(lambda: ready(daemon, 200)[1]["degraded"], "Redis down is degraded, still ready")
 
