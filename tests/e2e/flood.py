@@ -18,11 +18,10 @@ MIB = 1 << 20
 
 def plain_binary():
     """A build whose resident memory says something; None when there is none."""
-    for path in (harness.BIN, os.path.join(harness.ROOT, "build", "release", "doorward"),
-                 os.path.join(harness.ROOT, "build", "dev", "doorward")):
-        if os.path.exists(path) and not is_sanitized(path):
-            return path
-    return None
+    if not is_sanitized(harness.BIN):
+        return harness.BIN
+    path = os.path.join(harness.ROOT, "build", "dev", "doorward")
+    return path if os.path.exists(path) else None
 
 
 class Plain(harness.Doorward):
