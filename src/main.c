@@ -42,13 +42,14 @@ static void on_drain_limit(struct deadline *d);
 
 static void usage(FILE *to)
 {
-    fputs("usage: doorward [--config FILE] [--drop-in]        run in the foreground\n"
-          "       doorward [--config FILE] --check           validate the configuration and exit\n"
-          "       doorward [--config FILE] --print-config    effective values, secrets masked, and where each came from\n"
-          "       doorward [--config FILE] --probe           ask the running instance's /health\n"
+    fputs("usage: doorward [CONFIG]                           run in the foreground\n"
+          "       doorward [CONFIG] --check                  validate the configuration and exit\n"
+          "       doorward [CONFIG] --print-config           effective values, secrets masked, and where each came from\n"
+          "       doorward [CONFIG] --probe                  ask the running instance's /health\n"
           "       doorward --print-options | --print-sample  the table of options; a documented sample file\n"
           "       doorward --print-reasons | --print-metrics every way a request can end; every metric\n"
-          "       doorward --version | --help\n",
+          "       doorward --version | --help\n"
+          "CONFIG is --config FILE or --drop-in; else the file of DOORWARD_CONFIG, else /etc/doorward/doorward.yaml.\n",
           to);
 }
 
