@@ -297,8 +297,8 @@ static void test_claims(void **state)
     static const struct row rows[] = {
         {"{\"iss\":\"i\",\"sub\":\"s1\",\"exp\":1,\"preferred_username\":\"jane\",\"email\":\"j@x\","
          "\"email_verified\":false,\"groups\":[\"g\"],\"scope\":\"a b\",\"realm_access\":{\"roles\":[\"r\"]}}",
-         "{\"id\":\"s1\",\"username\":\"jane\",\"authenticated\":true,\"email\":\"j@x\",\"email_verified\":false,"
-         "\"roles\":[\"r\"],\"groups\":[\"g\"],\"scope\":\"a b\"}"},
+         "{\"id\":\"s1\",\"username\":\"jane\",\"authenticated\":true,\"issuer\":\"i\",\"email\":\"j@x\","
+         "\"email_verified\":false,\"roles\":[\"r\"],\"groups\":[\"g\"],\"scope\":\"a b\"}"},
         {"{\"sub\":\"s1\",\"realm_access\":\"x\",\"azp\":\"app\"}",
          "{\"id\":\"s1\",\"username\":\"s1\",\"authenticated\":true,\"client_id\":\"app\"}"},
         {"{\"preferred_username\":\"jane\",\"roles\":[\"a\"]}",
