@@ -204,6 +204,10 @@ static bool ask_api(struct lookup *l, struct outcome *refusal)
         return false;
     }
     l->service = profile_by_service(&d->config, l->verified);
+    if (l->service && !profile_can_name(l->subject.name)) {
+        *refusal = (struct outcome){.reason = REASON_CONTEXT_UNKNOWN, .detail = "the subject is a dot segment"};
+        return false;
+    }
     if (!l->service && d->config.url.n == 0) {
         *refusal = (struct outcome){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"};
         return false;

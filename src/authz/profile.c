@@ -14,6 +14,11 @@ bool profile_by_service(const struct identity_config *c, bool verified)
     return verified && c->service_url.n > 0 && c->service_authorization.n > 0;
 }
 
+bool profile_can_name(struct slice name)
+{
+    return !slice_eq(name, SLICE(".")) && !slice_eq(name, SLICE(".."));
+}
+
 /* Everything but RFC 3986's unreserved characters as %XX. */
 static void add_encoded(struct buf *out, struct slice s)
 {

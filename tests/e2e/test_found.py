@@ -79,3 +79,15 @@ def test_large_answers_that_nobody_reads(doorward, recorder, engine, issuer):
     for reader in readers:
         reader.close()
     harness.eventually(lambda: daemon.curl("/metrics").status == 200, "nobody is waited for")
+
+
+def test_a_subject_of_dots_is_not_asked_for(doorward, upstream, recorder, engine, issuer):
+    """/users/.. is the API's root: it would be asked for with the service credential."""
+    api = upstream(harness.always(b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"id":"somebody"}'))
+    daemon = doorward(settings(recorder.url, engine.url, issuer, context={
+        "service_url": api.url + "/users/{name}", "service_authorization": "${KEY}"}), env={"KEY": "apikey ours"})
+    recorder.reset()
+    for name, status in (("..", 403), (".", 403), ("...", 200)):
+        token = issuer.bearer("ann", claims={"sub": name})
+        assert daemon.curl("/x", authorization=token).status == status, name
+    assert api.requests() == [b"GET /users/... HTTP/1.1\r\n"]
