@@ -64,8 +64,12 @@ static struct node *read_file(struct load *l, const char *file)
 static void default_shape(struct load *l, struct node *top)
 {
     struct slice name = SLICE("builtin:shapes/claims.jq"), text;
-    const struct node *url = node_find(top, "context.url");
-    if ((url && (url->kind != NODE_TEXT || url->text.n)) || node_find(top, "context.shape")) return;
+    static const char *const urls[] = {"context.url", "context.service_url"};
+    if (node_find(top, "context.shape")) return;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        const struct node *url = node_find(top, urls[i]);
+        if (url && (url->kind != NODE_TEXT || url->text.n)) return;
+    }
     if (!source_builtin(slice_make(name.p + 8, name.n - 8), &text)) return;
     node_put(l->problems.arena, top, "context.shape", node_text(l->problems.arena, name, NULL));
 }

@@ -322,10 +322,16 @@ static void test_urls_that_are_taken(void **state)
 static void test_a_profile_has_no_default_shape(void **state)
 {
     (void)state;
-    struct loaded l = load_text_with("context: { url: http://a/p }" PUBLIC_ROUTE, NULL);
-    assert_string_equal(l.errors.p, "");
-    assert_slice(l.conf->context.shape, "");
-    unload(&l);
+    static const char *const texts[] = {
+        "context: { url: http://a/p }" PUBLIC_ROUTE,
+        "context: { service_url: \"http://a/{name}\", service_authorization: x }" PUBLIC_ROUTE,
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct loaded l = load_text_with(texts[i], NULL);
+        assert_string_equal(l.errors.p, "");
+        assert_slice(l.conf->context.shape, "");
+        unload(&l);
+    }
 }
 
 static void check_file(const char *name)
