@@ -68,9 +68,11 @@ def test_1000_slow_readers(start, upstream_of_many):
     ask = b"GET /pub/%d HTTP/1.1\r\nHost: a\r\n\r\n" % (8 * MIB)
     with daemon.grows_at_most(1000 * 256), Others(daemon), Crowd(daemon.port, 1000, buffer_bytes=4096) as crowd:
         assert crowd.send(ask) == 1000
+        got = 0
         for _ in range(6):
             time.sleep(0.5)
-            assert crowd.read_some(4096) > 0
+            got += crowd.read_some(4096)
+        harness.eventually(lambda: got or crowd.read_some(4096), "what they read comes")
         assert crowd.closed_now() == 0
     gone(daemon)
     harness.eventually(lambda: len(upstream_of_many.open) < 300, "the API is left in peace", 30)
