@@ -31,7 +31,7 @@ struct request {
     struct head *head;
     enum step step;
     enum reason reason;       /* how it ended; UNSET is a refusal */
-    const char *detail;       /* fixed text for the log */
+    const char *detail;       /* for the log; nothing of the client's in it */
     enum step ended;          /* the step that ended it */
 
     struct slice id;

@@ -107,11 +107,12 @@ static enum reason lift(struct request *r, const struct lift *names)
     return REASON_FORWARDED;
 }
 
-static enum reason check_path_policy(const struct conf_route *route, const struct target *t)
+/* NULL, or for the log what the route does not keep. */
+static const char *path_fault(const struct conf_route *route, const struct target *t)
 {
-    if (t->encoded_slash && !route->keep_encoded_slashes) return REASON_PATH_AMBIGUOUS;
-    if (t->path_parameter && !route->keep_path_parameters) return REASON_PATH_AMBIGUOUS;
-    return REASON_FORWARDED;
+    if (t->encoded_slash && !route->keep_encoded_slashes) return "an encoded slash (path_policy.encoded_slashes)";
+    if (t->path_parameter && !route->keep_path_parameters) return "a semicolon (path_policy.path_parameters)";
+    return NULL;
 }
 
 /* The path as a server takes it that decodes slashes, drops parameters, or both. */
@@ -188,9 +189,10 @@ static enum step_result take_route(struct request *r)
         r->allow = allowed_methods(r, &r->route->methods);
         return request_fail(r, REASON_METHOD, NULL);
     }
-    enum reason reason = check_path_policy(r->route, &r->target);
-    if (reason == REASON_FORWARDED) reason = check_readings(r);
-    if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
+    const char *fault = path_fault(r->route, &r->target);
+    if (fault) return request_fail(r, REASON_PATH_AMBIGUOUS, fault);
+    enum reason reason = check_readings(r);
+    if (reason != REASON_FORWARDED) return request_fail(r, reason, "read otherwise, it leads to another route");
     r->sent_path = sent_path(r);
     r->websocket &= r->route->websocket != WEBSOCKET_OFF;
     r->resource = resource_of(r->route, &r->target);
@@ -199,9 +201,15 @@ static enum step_result take_route(struct request *r)
         r->step = STEP_CONNECT;
         return STEP_NEXT;
     }
-    reason = target_params(&r->target, r->arena);
-    for (size_t i = 0; i < r->proxy->lifts_n && reason == REASON_FORWARDED; i++) reason = lift(r, &r->proxy->lifts[i]);
-    if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
+    if (target_params(&r->target, r->arena) != REASON_FORWARDED)
+        return request_fail(r, REASON_QUERY_AMBIGUOUS, "too many parameters");
+    for (size_t i = 0; i < r->proxy->lifts_n; i++) {
+        const struct lift *names = &r->proxy->lifts[i];
+        reason = lift(r, names);
+        if (reason == REASON_FORWARDED) continue;
+        struct slice first = names->names[0];
+        return request_fail(r, reason, arena_printf(r->arena, "policy.query: %.*s", (int)first.n, first.p).p);
+    }
     r->step = STEP_AUTHENTICATE;
     return STEP_NEXT;
 }
@@ -217,6 +225,8 @@ enum step_result step_route(struct request *r)
     if (reason == REASON_FORWARDED) reason = check_host(r);
     /* whoever checks our health asks an address, not one of listen.hosts */
     if (reason == REASON_HOST_UNKNOWN && own_is_health(own_find(r))) reason = REASON_FORWARDED;
+    if (reason == REASON_PATH_AMBIGUOUS)
+        return request_fail(r, reason, "a dot or empty segment, an encoded NUL, or invalid UTF-8");
     if (reason != REASON_FORWARDED) return request_fail(r, reason, NULL);
     if (r->target.asterisk) {
         if (!slice_eq(r->head->method, SLICE("OPTIONS"))) return request_fail(r, REASON_TARGET_INVALID, NULL);

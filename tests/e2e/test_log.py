@@ -32,6 +32,7 @@ def engine():
 @pytest.fixture(scope="module")
 def running(module_doorward, recorder, engine, issuer):
     return module_doorward(settings(recorder.url, engine.url, issuer, log={"level": "debug", "query": True},
+                                    policy={"query": ["office_id|office"]},
                                     listen={"trusted_proxies": ["127.0.0.1/32"]}))
 
 
@@ -116,6 +117,10 @@ def test_the_access_line(proxy, engine, issuer):
     engine.says({"result": {"allow": False, "reason": "no" * 5000}})
     told = proxy.log(proxy.curl("/things/9", authorization=bearer).request_id)
     assert len(told["policy_reason"]) < 600, "it does not push its own line out of the log"
+    for target, detail in (("/things/a%2Fb", "path_policy.encoded_slashes"), ("/things/a;b", "path_policy.path_parameters"),
+                           ("/things//a", "segment"), ("/things/x?office=a&office=b", "policy.query: office_id"),
+                           ("/things/x?" + "&".join("abcdefgh" * 40), "too many parameters")):
+        assert detail in proxy.log(proxy.curl(target).request_id)["detail"], target
     refused = proxy.log(proxy.curl("/things/7", authorization="Bearer x").request_id)
     assert refused["reason"] == "token_malformed" and refused["detail"] and "subject" not in refused
 
