@@ -129,7 +129,7 @@ struct user *profile_read(const struct identity_config *c, bool service, const s
 {
     count(a);
     if (a->outcome != FETCH_ANSWERED) return not_answered(a, reason, detail);
-    if (a->status == 401 || a->status == 403) return rejected(service, reason, detail);
+    if (a->status == 401 || (a->status == 403 && service)) return rejected(service, reason, detail);
     if (a->status == 404) {
         if (c->judge_anonymous) return context_anonymous();
         return refuse(reason, detail, REASON_CONTEXT_UNKNOWN, "the API does not know the caller");

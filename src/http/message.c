@@ -123,6 +123,16 @@ static bool has_item(const struct head *h, enum header_id id, struct slice word)
     return false;
 }
 
+/* Content_Length or Transfer.Encoding: no length to us, but to servers that read '_' and '.' as '-'. */
+static bool frames_elsewhere(const struct head *h)
+{
+    static const struct slice names[] = {{"content-length", 14}, {"transfer-encoding", 17}};
+    for (size_t i = 0; i < h->n; i++)
+        for (size_t k = 0; k < 2 && h->v[i].id == HEADER_OTHER; k++)
+            if (h->v[i].name.n == names[k].n && header_name_begins(h->v[i].name, names[k])) return true;
+    return false;
+}
+
 /* RFC 9112 6: one length, or chunked alone, or nothing. */
 static enum reason check_framing(struct head *h)
 {
@@ -159,7 +169,7 @@ enum reason head_check_request(struct head *h)
 {
     if (h->version_major != 1 || h->version_minor > 1) return REASON_HTTP_VERSION;
     h->body = BODY_NONE;
-    enum reason r = check_framing(h);
+    enum reason r = frames_elsewhere(h) ? REASON_FRAMING : check_framing(h);
     if (r != REASON_FORWARDED) return r;
     check_keep_alive(h);
     size_t hosts;

@@ -85,6 +85,19 @@ static struct slice resource_of(const struct conf_route *route, const struct tar
     return t->segments[at - 1];
 }
 
+/* Does the text have that name behind a ';'? Some servers part parameters there too. */
+static bool behind_semicolon(struct slice text, struct slice name)
+{
+    while (text.n) {
+        const char *semicolon = memchr(text.p, ';', text.n);
+        if (!semicolon) return false;
+        text = slice_make(semicolon + 1, (size_t)(text.p + text.n - semicolon) - 1);
+        if (slice_starts(text, name) && (text.n == name.n || text.p[name.n] == '=' || text.p[name.n] == ';'))
+            return true;
+    }
+    return false;
+}
+
 /* One value for the policy from one name and its synonyms, all of which the API may read. */
 static enum reason lift(struct request *r, const struct lift *names)
 {
@@ -95,6 +108,8 @@ static enum reason lift(struct request *r, const struct lift *names)
             const struct target_param *p = &r->target.params[i];
             /* a name that cannot be decoded may be this one to a laxer reader */
             if (p->undecodable && p->name.n && memchr(p->name.p, '%', p->name.n)) return REASON_QUERY_AMBIGUOUS;
+            if (behind_semicolon(p->name, names->names[k]) || behind_semicolon(p->value, names->names[k]))
+                return REASON_QUERY_AMBIGUOUS;
             if (!slice_eq(p->name, names->names[k])) continue;
             if (same || p->undecodable) return REASON_QUERY_AMBIGUOUS;
             same = p;

@@ -65,7 +65,7 @@ void websocket_begin(struct request *r)
     websocket_touched(r);
     bool cut = r->route->websocket == WEBSOCKET_ON && r->token && r->token->exp_s != INT64_MAX;
     if (!cut) return;
-    int64_t left_ms = (r->token->exp_s + r->proxy->conf->tokens.leeway_s) * 1000 - loop_wall_ms(r->proxy->loop);
+    int64_t left_ms = r->token->exp_s * 1000 - loop_wall_ms(r->proxy->loop);
     deadline_after(r->proxy->loop, &r->up_deadline, left_ms > 0 ? left_ms : 0);
 }
 

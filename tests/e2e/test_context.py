@@ -126,7 +126,7 @@ def test_values_of_another_type(proxy, api, issuer, redis):
 
 
 PROFILES = [
-    ({"profile_status": 401}, 401, "credential_rejected"), ({"profile_status": 403}, 401, "credential_rejected"),
+    ({"profile_status": 401}, 401, "credential_rejected"), ({"profile_status": 403}, 503, "context_unavailable"),
     ({"profile_status": 404}, 403, "context_unknown"), ({"profile_status": 500}, 503, "context_unavailable"),
     ({"profile_status": 503}, 503, "context_unavailable"), ({"profile_status": 302}, 503, "context_unavailable"),
     ({"profile_raw": "garbage"}, 503, "context_malformed"), ({"profile_raw": ""}, 503, "context_malformed"),

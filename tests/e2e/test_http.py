@@ -101,6 +101,8 @@ REFUSED = [
     ("te quoted", post(b'Transfer-Encoding: "chunked"', body=b"0\r\n\r\n"), 400, FRAMING),
     ("te with vertical tab", post(b"Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"), 400, None),
     ("te with a parameter", post(CHUNKED + b";q=1", body=b"0\r\n\r\n"), 400, FRAMING),
+    ("length with _", post(b"Content_Length: 5", body=b"hello"), 400, FRAMING),
+    ("te with .", post(b"Transfer.Encoding: chunked", body=b"0\r\n\r\n"), 400, FRAMING),
     ("te in HTTP/1.0", post(CHUNKED, body=b"0\r\n\r\n", version=b"1.0"), 400, FRAMING),
     ("te, space before the colon", post(b"Transfer-Encoding : chunked", body=b"0\r\n\r\n"), 400, None),
     ("te, tab before the colon", post(b"Transfer-Encoding\t: chunked", body=b"0\r\n\r\n"), 400, None),

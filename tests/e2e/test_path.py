@@ -251,6 +251,8 @@ def test_resource_and_action(proxy, engine, method, target, resource, action):
     ("office=A&office_id=B", None, None), ("office=A&office=A", None, None), ("office=%zz", None, None),
     ("office=%FF", None, None), ("class=a&class=b", None, None), ("office=A&%6Fffice=B", None, None),
     ("o%zzffice=A", None, None), ("%c1%afffice=A", None, None), ("x%FF=A", None, None), ("a%25b=1", {"a%b": "1"}, {}),
+    ("x=1;office=A", None, None), ("x;office_id=A", None, None), ("office=A;office=B", None, None), ("x=1%3Bclass", None, None),
+    ("x=a;b", {"x": "a;b"}, {}), ("x=1;officer=A", {"x": "1;officer=A"}, {}),
     ("office=%00", None, None), ("class=a&c%6Cass=a", None, None), ("office=+A&office_id=A", None, None),
 ])
 def test_query(proxy, recorder, engine, query, params, lifted):

@@ -107,7 +107,7 @@ static void test_answers_of_the_api(void **state)
     } rows[] = {
         {false, false, FETCH_ANSWERED, 200, "{\"name\":\"u\"}", REASON_FORWARDED, true},
         {false, false, FETCH_ANSWERED, 401, "{}", REASON_CREDENTIAL_REJECTED, false},
-        {false, false, FETCH_ANSWERED, 403, "{}", REASON_CREDENTIAL_REJECTED, false},
+        {false, false, FETCH_ANSWERED, 403, "{}", REASON_CONTEXT_UNAVAILABLE, false},
         {true, false, FETCH_ANSWERED, 401, "{}", REASON_CREDENTIAL_REJECTED, false},
         {false, true, FETCH_ANSWERED, 401, "{}", REASON_CONTEXT_UNAVAILABLE, false},
         {false, true, FETCH_ANSWERED, 403, "{}", REASON_CONTEXT_UNAVAILABLE, false},
