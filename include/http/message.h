@@ -53,6 +53,9 @@ enum header_id header_identify(struct slice name);
 /* The first one of that id, dropped or not, or NULL. *count (may be NULL): how many there are. */
 struct header *head_find(const struct head *h, enum header_id id, size_t *count);
 
+/* Does a header of that id name the word among its comma-separated items, in any case? */
+bool head_lists(const struct head *h, enum header_id id, struct slice word);
+
 /* Framing, version, Host: fills body, length, keep_alive, expect_continue. FORWARDED when good. */
 enum reason head_check_request(struct head *h);
 /* to_head: the answer to a HEAD. UPSTREAM_MALFORMED when not good. Whether a 101 was asked for is the caller's to say. */

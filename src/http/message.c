@@ -112,7 +112,7 @@ bool header_item(struct slice *rest, struct slice *item)
     return false;
 }
 
-static bool has_item(const struct head *h, enum header_id id, struct slice word)
+bool head_lists(const struct head *h, enum header_id id, struct slice word)
 {
     for (size_t i = 0; i < h->n; i++) {
         if (h->v[i].id != id) continue;
@@ -161,8 +161,8 @@ static enum reason check_framing(struct head *h)
 
 static void check_keep_alive(struct head *h)
 {
-    bool close = has_item(h, HEADER_CONNECTION, SLICE("close"));
-    h->keep_alive = !close && (h->version_minor >= 1 || has_item(h, HEADER_CONNECTION, SLICE("keep-alive")));
+    bool close = head_lists(h, HEADER_CONNECTION, SLICE("close"));
+    h->keep_alive = !close && (h->version_minor >= 1 || head_lists(h, HEADER_CONNECTION, SLICE("keep-alive")));
 }
 
 enum reason head_check_request(struct head *h)

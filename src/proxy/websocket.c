@@ -19,23 +19,12 @@ static const struct header *find_name(const struct head *h, struct slice name)
     return found;
 }
 
-static bool lists(const struct head *h, enum header_id id, struct slice word)
-{
-    for (size_t i = 0; i < h->n; i++) {
-        if (h->v[i].id != id) continue;
-        struct slice rest = h->v[i].value, item;
-        while (header_item(&rest, &item))
-            if (slice_eq_nocase(item, word)) return true;
-    }
-    return false;
-}
-
 static bool switches(const struct head *h)
 {
     size_t upgrades;
     const struct header *upgrade = head_find(h, HEADER_UPGRADE, &upgrades);
     return upgrades == 1 && slice_eq_nocase(upgrade->value, SLICE("websocket")) &&
-           lists(h, HEADER_CONNECTION, SLICE("upgrade"));
+           head_lists(h, HEADER_CONNECTION, SLICE("upgrade"));
 }
 
 bool websocket_is_asked(const struct head *h)
