@@ -22,7 +22,7 @@ enum step {
    may be gone already, touch nothing. */
 enum step_result { STEP_NEXT, STEP_WAIT, STEP_DONE };
 
-#define REQUEST_LIFTED_MAX 16
+#define REQUEST_LIFTED_MAX 32 /* entries of policy.query */
 
 struct request {
     struct conn *conn;

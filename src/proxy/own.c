@@ -125,10 +125,17 @@ static void count_unread(struct conn *c)
     c->proxy->large_unread++;
 }
 
+/* How large metrics are nobody knows before they are written; of /authorize it is known. */
+static bool may_be_large(const struct request *r)
+{
+    if (r->own->answer == answer_authorize) return r->decision && r->decision->rendered.n > LARGE_BYTES;
+    return !r->own->open;
+}
+
 enum step_result step_answer(struct request *r)
 {
     struct conn *c = r->conn;
-    if (!r->own->open && !c->admin && r->proxy->large_unread >= LARGE_UNREAD_MAX)
+    if (may_be_large(r) && !c->admin && r->proxy->large_unread >= LARGE_UNREAD_MAX)
         return request_fail(r, REASON_CONNECTIONS, "large answers that nobody reads");
     enum step_result result = r->own->answer(r);
     count_unread(c);

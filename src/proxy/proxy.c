@@ -17,8 +17,9 @@
 static void read_lifts(struct proxy *p)
 {
     const struct conf_list *query = &p->conf->policy.query;
+    CHECK(query->n <= REQUEST_LIFTED_MAX, "the configuration has no more names than a request has room for");
     p->lifts = xzalloc((query->n + 1) * sizeof *p->lifts);
-    for (size_t i = 0; i < query->n && i < REQUEST_LIFTED_MAX; i++) {
+    for (size_t i = 0; i < query->n; i++) {
         struct slice rest = query->v[i], name;
         struct lift *lift = &p->lifts[p->lifts_n++];
         while (lift->n < LIFT_NAMES_MAX && slice_next(&rest, '|', &name)) lift->names[lift->n++] = name;

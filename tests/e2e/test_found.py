@@ -76,9 +76,23 @@ def test_large_answers_that_nobody_reads(doorward, recorder, engine, issuer):
     harness.eventually(lambda: daemon.curl("/metrics").status == 503, "too many are unread")
     assert daemon.curl("/health").status == 200
     assert harness.curl(daemon.admin + "/metrics").status == 200
+    small = json.dumps({"action": "read", "resource": "x"}).encode()
+    assert daemon.curl("/authorize", data=small, method="POST").status == 200, "a small answer takes nobody's place"
     for reader in readers:
         reader.close()
     harness.eventually(lambda: daemon.curl("/metrics").status == 200, "nobody is waited for")
+
+
+def test_every_name_of_a_long_policy_query_is_guarded(doorward, recorder, engine, issuer):
+    """Of the 32 names that may be configured the policy got 16; the rest could be repeated at will."""
+    names = [f"n{i}" for i in range(32)]
+    daemon = doorward(settings(recorder.url, engine.url, issuer, policy={"query": names}))
+    engine.reset()
+    assert daemon.curl("/x?" + "&".join(f"{name}=1" for name in names)).status == 200
+    (question,) = engine.questions()
+    assert {name: question["context"].get(name) for name in names} == dict.fromkeys(names, "1")
+    for name in names:
+        assert daemon.curl(f"/x?{name}=1&{name}=2").status == 400, name
 
 
 def test_a_subject_of_dots_is_not_asked_for(doorward, upstream, recorder, engine, issuer):
