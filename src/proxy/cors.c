@@ -30,16 +30,22 @@ static void add_list(struct buf *out, struct slice name, const struct conf_list 
     buf_add_lit(out, "\r\n");
 }
 
+/* On the admin address there is none: it may ask no token, and is for no page. */
+static bool is_on(const struct request *r)
+{
+    return r->proxy->conf->cors.on && !r->conn->admin;
+}
+
 bool cors_is_preflight(const struct request *r)
 {
-    return r->proxy->conf->cors.on && slice_eq(r->head->method, SLICE("OPTIONS")) && origin_of(r) &&
+    return is_on(r) && slice_eq(r->head->method, SLICE("OPTIONS")) && origin_of(r) &&
            head_find(r->head, HEADER_ACR_METHOD, NULL);
 }
 
 void cors_headers(const struct request *r, struct buf *out, bool preflight)
 {
     const struct conf *conf = r->proxy->conf;
-    if (!conf->cors.on) return;
+    if (!is_on(r)) return;
     buf_add_lit(out, "Vary: Origin\r\n");
     const struct header *origin = origin_of(r);
     if (!origin || !is_allowed(conf, origin->value)) return;

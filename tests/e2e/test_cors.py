@@ -148,6 +148,15 @@ def test_endpoints_of_our_own(strict):
     assert answer.status == 200 and allowed(answer)["access-control-allow-origin"] == LISTED
 
 
+def test_no_page_reads_the_admin_address(open_to_all):
+    """It asks no token on loopback: any page in a browser on this machine would have read metrics and flushed caches."""
+    answer = harness.curl(open_to_all.admin + "/metrics", "-H", "Origin: " + OTHER)
+    assert answer.status == 200 and allowed(answer) == {}
+    answer = harness.curl(open_to_all.admin + "/cache/flush", "-X", "OPTIONS", "-H", "Origin: " + OTHER,
+                          "-H", "Access-Control-Request-Method: POST")
+    assert answer.status == 405 and allowed(answer) == {}
+
+
 def test_credentials_with_a_star_are_refused(recorder, engine, issuer):
     status, _, stderr = harness.run_once("--check", config=settings(
         recorder.url, engine.url, issuer, cors={"origins": ["*"], "credentials": True}))
