@@ -161,7 +161,8 @@ struct conf_source {       /* what main knows from the command line */
 };
 
 /* All errors at once, one per line in errors ("file:line: key: what is wrong, what was expected"); NULL then.
-   warnings: same form (unknown DOORWARD_ variables). The result is freed by conf_destroy, secrets wiped. */
+   warnings: same form (unknown DOORWARD_ variables, names that several issuers share). The result is freed by
+   conf_destroy, secrets wiped. */
 struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct buf *warnings);
 void conf_destroy(struct conf *c);
 

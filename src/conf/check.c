@@ -144,6 +144,11 @@ static void check_context(const struct checking *k)
     bool url = is_given(k, "context.service_url"), secret = has_secret(k, "context.service_authorization");
     if (url && !secret) tell(k, "context.service_url", "no context.service_authorization_file, expected one with it");
     if (secret && !url) tell(k, "context.service_authorization", "no context.service_url, expected one with it");
+    /* Right for two addresses of one issuer, so it is not refused. */
+    if (url && k->conf->tokens.issuers_n > 1)
+        buf_printf(k->l->warnings,
+                   "context.service_url: asked by the name alone, so a name is one person to all %zu issuers\n",
+                   k->conf->tokens.issuers_n);
 }
 
 static void check_policy(const struct checking *k)

@@ -334,6 +334,28 @@ static void test_a_profile_has_no_default_shape(void **state)
     }
 }
 
+/* The service is asked by a name alone: whoever may issue "ann" is given the context of everybody's ann. */
+static void test_one_name_of_two_issuers_is_told(void **state)
+{
+    (void)state;
+#define ISSUER(name) "{ issuer: " name ", jwks_url: http://a/k, audiences: [x] }"
+#define SERVICE "context: { service_url: \"http://a/{name}\", service_authorization: x }" PUBLIC_ROUTE
+    static const struct {
+        const char *text;
+        bool told;
+    } rows[] = {
+        {"tokens: { issuers: [" ISSUER("one") "] }\n" SERVICE, false},
+        {"tokens: { issuers: [" ISSUER("one") ", " ISSUER("two") "] }\n" SERVICE, true},
+        {"tokens: { issuers: [" ISSUER("one") ", " ISSUER("two") "] }" PUBLIC_ROUTE, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct loaded l = load_text_with(rows[i].text, NULL);
+        assert_string_equal(l.errors.p, "");
+        assert_int_equal(strstr(l.warnings.p, "context.service_url") != NULL, rows[i].told);
+        unload(&l);
+    }
+}
+
 static void check_file(const char *name)
 {
     char path[512];
@@ -364,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_urls_that_are_taken),
         cmocka_unit_test(test_a_profile_has_no_default_shape),
+        cmocka_unit_test(test_one_name_of_two_issuers_is_told),
         cmocka_unit_test(test_the_files_of_the_project),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
