@@ -85,6 +85,11 @@ static struct slice resource_of(const struct conf_route *route, const struct tar
     return t->segments[at - 1];
 }
 
+static bool has(struct slice s, char c)
+{
+    return s.n && memchr(s.p, c, s.n) != NULL;
+}
+
 /* Does the text have that name behind a ';'? Some servers part parameters there too. */
 static bool behind_semicolon(struct slice text, struct slice name)
 {
@@ -106,8 +111,8 @@ static enum reason lift(struct request *r, const struct lift *names)
         const struct target_param *same = NULL;
         for (size_t i = 0; i < r->target.params_n; i++) {
             const struct target_param *p = &r->target.params[i];
-            /* a name that cannot be decoded may be this one to a laxer reader */
-            if (p->undecodable && p->name.n && memchr(p->name.p, '%', p->name.n)) return REASON_QUERY_AMBIGUOUS;
+            /* to a laxer reader a name that cannot be decoded may be this one, and so may one behind a ';' */
+            if (p->undecodable && (has(p->name, '%') || has(p->value, ';'))) return REASON_QUERY_AMBIGUOUS;
             if (behind_semicolon(p->name, names->names[k]) || behind_semicolon(p->value, names->names[k]))
                 return REASON_QUERY_AMBIGUOUS;
             if (!slice_eq(p->name, names->names[k])) continue;

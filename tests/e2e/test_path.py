@@ -252,6 +252,7 @@ def test_resource_and_action(proxy, engine, method, target, resource, action):
     ("office=%FF", None, None), ("class=a&class=b", None, None), ("office=A&%6Fffice=B", None, None),
     ("o%zzffice=A", None, None), ("%c1%afffice=A", None, None), ("x%FF=A", None, None), ("a%25b=1", {"a%b": "1"}, {}),
     ("x=1;office=A", None, None), ("x;office_id=A", None, None), ("office=A;office=B", None, None), ("x=1%3Bclass", None, None),
+    ("x=%FF;%6Fffice=A", None, None), ("x=%zz;cl%61ss=A", None, None), ("x=%C3%A9;%6Fffice=A", None, None),
     ("x=a;b", {"x": "a;b"}, {}), ("x=1;officer=A", {"x": "1;officer=A"}, {}),
     ("office=%00", None, None), ("class=a&c%6Cass=a", None, None), ("office=+A&office_id=A", None, None),
 ])
