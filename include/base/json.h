@@ -29,10 +29,19 @@ void json_nil(struct json *j); /* null */
 /* A value that is JSON text already; copied as it is, the caller vouches for it. */
 void json_raw(struct json *j, struct slice text);
 
-/* Key and value in one. */
-#define json_field_string(j, key, text) (json_key((j), SLICE(key)), json_text((j), (text)))
-#define json_field_int(j, key, value) (json_key((j), SLICE(key)), json_int((j), (value)))
-#define json_field_bool(j, key, value) (json_key((j), SLICE(key)), json_bool((j), (value)))
-#define json_field_raw(j, key, text) (json_key((j), SLICE(key)), json_raw((j), (text)))
+/* A key that is a literal of plain characters: it comes with its quotes and colon, in one copy. */
+static inline void json_plain_key(struct json *j, struct slice quoted)
+{
+    if (j->comma) buf_add_char(j->out, ',');
+    buf_add_slice(j->out, quoted);
+    j->comma = false;
+}
+#define json_field(j, key) json_plain_key((j), SLICE("\"" key "\":"))
+
+/* Key and value in one; the key is such a literal. */
+#define json_field_string(j, key, text) (json_field((j), key), json_text((j), (text)))
+#define json_field_int(j, key, value) (json_field((j), key), json_int((j), (value)))
+#define json_field_bool(j, key, value) (json_field((j), key), json_bool((j), (value)))
+#define json_field_raw(j, key, text) (json_field((j), key), json_raw((j), (text)))
 
 #endif

@@ -64,7 +64,7 @@ static bool is_reserved(struct slice name)
 /* path?query as one text. */
 static void add_full_path(struct json *j, const struct decision_question *q, struct arena *a)
 {
-    json_key(j, SLICE("path"));
+    json_field(j, "path");
     if (q->query.n == 0) {
         json_text(j, q->path);
         return;
@@ -80,11 +80,11 @@ static void add_full_path(struct json *j, const struct decision_question *q, str
    keeps the old copy. */
 static struct slice add_context(struct json *j, const struct decision_question *q, struct arena *a)
 {
-    json_key(j, SLICE("context"));
+    json_field(j, "context");
     json_object_start(j);
     json_field_string(j, "method", q->method);
     add_full_path(j, q, a);
-    json_key(j, SLICE("query"));
+    json_field(j, "query");
     size_t from = j->out->n;
     add_params(j, q);
     struct slice params = slice_make(j->out->p + from, j->out->n - from);
@@ -99,11 +99,11 @@ static struct slice add_context(struct json *j, const struct decision_question *
 
 static void add_request(struct json *j, const struct decision_question *q, struct slice params)
 {
-    json_key(j, SLICE("request"));
+    json_field(j, "request");
     json_object_start(j);
     json_field_string(j, "method", q->method);
     json_field_string(j, "path", q->path);
-    json_key(j, SLICE("segments"));
+    json_field(j, "segments");
     json_array_start(j);
     for (size_t i = 0; i < q->segments_n; i++)
         json_text(j, q->segments[i]);
@@ -119,14 +119,14 @@ void input_write(const struct decision_question *q, struct arena *a, struct inpu
     buf_reserve(&in->stable, room_for(q));
     json_init(&j, &in->stable);
     json_object_start(&j);
-    json_key(&j, SLICE("input"));
+    json_field(&j, "input");
     json_object_start(&j);
     json_field_raw(&j, "user", q->user_json);
     json_field_string(&j, "resource", q->resource);
     json_field_string(&j, "action", q->action);
     if (q->token && q->token->verified && q->token->claims.n > 2) json_field_raw(&j, "token", q->token->claims);
     if (q->source_ip.n) {
-        json_key(&j, SLICE("source"));
+        json_field(&j, "source");
         json_object_start(&j);
         json_field_string(&j, "ip", q->source_ip);
         json_object_end(&j);

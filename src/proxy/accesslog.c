@@ -70,13 +70,13 @@ static void milliseconds(struct json *j, uint64_t us)
 
 static void write_times(const struct request *r, struct json *j, uint64_t took_us)
 {
-    json_key(j, SLICE("ms"));
+    json_field(j, "ms");
     milliseconds(j, took_us);
     bool any = false;
     for (int i = 0; i < STEP_COUNT; i++) {
         if (r->waited_us[i] == 0) continue;
         if (!any) {
-            json_key(j, SLICE("waited_ms"));
+            json_field(j, "waited_ms");
             json_object_start(j);
         }
         any = true;
