@@ -258,11 +258,13 @@ void watch_client(size_t client, struct slice got)
     const char *at;
     while (got.n && (at = memmem(got.p, got.n, "for-mark-", 9))) {
         if (got.n - (size_t)(at - got.p) < 13) return; /* the rest is still to come */
-        size_t mark = strtoul(keep(slice_make(at + 9, 4)), NULL, 10);
+        const char *digits = keep(slice_make(at + 9, 4));
+        got.n -= (size_t)(at - got.p) + 9;
+        got.p = at + 9;
+        if (strspn(digits, "0123456789") < 4) continue; /* the frame of a chunk parts it: read in two pieces */
+        size_t mark = strtoul(digits, NULL, 10);
         CHECK(mark < watch.sent_n && watch.sent[mark].client == client, "an answer to this client's request");
         CHECK(mark >= last, "in the order they were sent");
         last = mark;
-        got.n -= (size_t)(at - got.p) + 9;
-        got.p = at + 9;
     }
 }
