@@ -9,11 +9,9 @@
 #include "base/slice.h"
 
 struct arena_chunk;
-struct arena_cleanup;
 
 struct arena {
     struct arena_chunk *chunks; /* newest first */
-    struct arena_cleanup *cleanups;
     char *next;
     char *end;
 };
@@ -28,10 +26,7 @@ void *arena_zalloc(struct arena *a, size_t size);
 struct slice arena_copy(struct arena *a, struct slice s);
 struct slice arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* fn(arg) runs at reset, newest first, before any memory goes. */
-void arena_defer(struct arena *a, void (*fn)(void *arg), void *arg);
-
-/* Runs the cleanups and gives every chunk back to a bounded process-wide free list (chunks of the standard
+/* Gives every chunk back to a bounded process-wide free list (chunks of the standard
    size) or to the heap. The arena is as after arena_init. An arena that allocated nothing costs nothing. */
 void arena_reset(struct arena *a);
 

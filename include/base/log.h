@@ -17,7 +17,6 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
 void log_open(int fd, enum log_level level);
 void log_close(void); /* writes what is left, as long as the reader takes something each second; frees */
 void log_set_level(enum log_level level);
-bool log_level_parse(struct slice name, enum log_level *level);
 bool log_on(enum log_level level);
 
 /* One line: log_begin, any json_field_…(&line.json, …), log_end. A level that is off must not get here (log_on). */

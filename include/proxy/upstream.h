@@ -49,7 +49,6 @@ struct upstream_call {
 struct upstream *upstream_create(struct loop *l, const struct conf_upstream *c);
 void upstream_close(struct upstream *u); /* drops the idle ones; lent ones are dropped when they come back */
 void upstream_free(struct upstream *u);  /* when no connection is left */
-const struct conf_upstream *upstream_conf(const struct upstream *u);
 struct deadline_list *upstream_silence(struct upstream *u); /* response_timeout_ms */
 size_t upstream_idle(const struct upstream *u);
 size_t upstream_open(const struct upstream *u);

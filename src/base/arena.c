@@ -1,4 +1,4 @@
-/* base/arena: chunks, the free list of standard chunks, cleanups. Called by whoever serves one request or does one
+/* base/arena: chunks, the free list of standard chunks. Called by whoever serves one request or does one
    short job. Refuses nothing: out of memory aborts; sizes are bounded by those who read input. */
 #include "base/arena.h"
 
@@ -16,12 +16,6 @@ struct arena_chunk {
     struct arena_chunk *next;
     size_t bytes; /* as given to malloc */
     _Alignas(max_align_t) char data[];
-};
-
-struct arena_cleanup {
-    struct arena_cleanup *next;
-    void (*fn)(void *arg);
-    void *arg;
 };
 
 static struct arena_chunk *free_chunks;
@@ -122,21 +116,8 @@ struct slice arena_printf(struct arena *a, const char *format, ...)
     return slice_make(p, (size_t)n);
 }
 
-void arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
-{
-    struct arena_cleanup *cleanup = arena_alloc(a, sizeof(*cleanup));
-    *cleanup = (struct arena_cleanup){a->cleanups, fn, arg};
-    a->cleanups = cleanup;
-}
-
 void arena_reset(struct arena *a)
 {
-    /* A cleanup may itself allocate and defer: whatever it adds still runs. */
-    while (a->cleanups != NULL) {
-        struct arena_cleanup *cleanup = a->cleanups;
-        a->cleanups = cleanup->next;
-        cleanup->fn(cleanup->arg);
-    }
     while (a->chunks != NULL) {
         struct arena_chunk *chunk = a->chunks;
         a->chunks = chunk->next;

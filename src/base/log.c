@@ -77,16 +77,6 @@ void log_set_level(enum log_level level)
     sink.level = level;
 }
 
-bool log_level_parse(struct slice name, enum log_level *level)
-{
-    for (size_t i = 0; i < sizeof(level_names) / sizeof(*level_names); i++) {
-        if (!slice_eq_nocase(name, slice_str(level_names[i]))) continue;
-        *level = (enum log_level)i;
-        return true;
-    }
-    return false;
-}
-
 bool log_on(enum log_level level)
 {
     return sink.fd >= 0 && level >= sink.level && level < LOG_OFF;

@@ -131,11 +131,6 @@ void upstream_free(struct upstream *u)
     free(u);
 }
 
-const struct conf_upstream *upstream_conf(const struct upstream *u)
-{
-    return u->conf;
-}
-
 struct deadline_list *upstream_silence(struct upstream *u)
 {
     return &u->silence;

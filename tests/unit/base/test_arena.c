@@ -142,47 +142,6 @@ static void test_copy_and_printf(void **state)
     assert_int_equal(arena_chunks_out(), 0);
 }
 
-static char order[64];
-static struct arena shared;
-
-static void note(void *arg)
-{
-    strcat(order, arg); /* the argument lives in the arena: it is still there */
-}
-
-static void note_and_defer(void *arg)
-{
-    note(arg);
-    arena_defer(&shared, note, (void *)(uintptr_t)arena_copy(&shared, SLICE("z")).p);
-}
-
-static void test_cleanups_run_newest_first(void **state)
-{
-    (void)state;
-    order[0] = '\0';
-    arena_init(&shared);
-    for (const char *c = "abcde"; *c; c++) {
-        arena_defer(&shared, note, (void *)(uintptr_t)arena_copy(&shared, slice_make(c, 1)).p);
-    }
-    arena_alloc(&shared, 50000);
-    arena_reset(&shared);
-    assert_string_equal(order, "edcba");
-    arena_reset(&shared); /* and never twice */
-    assert_string_equal(order, "edcba");
-}
-
-static void test_cleanup_that_defers(void **state)
-{
-    (void)state;
-    order[0] = '\0';
-    arena_init(&shared);
-    arena_defer(&shared, note, (void *)(uintptr_t)arena_copy(&shared, SLICE("a")).p);
-    arena_defer(&shared, note_and_defer, (void *)(uintptr_t)arena_copy(&shared, SLICE("b")).p);
-    arena_reset(&shared);
-    assert_string_equal(order, "bza");
-    assert_int_equal(arena_chunks_out(), 0);
-}
-
 static int done(void **state)
 {
     (void)state;
@@ -199,8 +158,6 @@ int main(void)
         cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_free_list_is_bounded),
         cmocka_unit_test(test_copy_and_printf),
-        cmocka_unit_test(test_cleanups_run_newest_first),
-        cmocka_unit_test(test_cleanup_that_defers),
     };
     return cmocka_run_group_tests(tests, NULL, done);
 }

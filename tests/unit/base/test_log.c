@@ -112,20 +112,6 @@ static void test_levels(void **state)
     }
 }
 
-static void test_level_names(void **state)
-{
-    static const char *const names[] = {"debug", "INFO", "Warn", "error", "off"};
-    enum log_level level;
-    (void)state;
-    for (int i = LOG_DEBUG; i <= LOG_OFF; i++) {
-        assert_true(log_level_parse(slice_str(names[i]), &level));
-        assert_int_equal(level, i);
-    }
-    assert_false(log_level_parse(SLICE(""), &level));
-    assert_false(log_level_parse(SLICE("inf"), &level));
-    assert_false(log_level_parse(SLICE("infos"), &level));
-}
-
 static void test_any_bytes_are_one_line(void **state)
 {
     char all[256];
@@ -463,7 +449,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_level_names),
         cmocka_unit_test(test_any_bytes_are_one_line),
         cmocka_unit_test(test_a_line_inside_another),
         cmocka_unit_test(test_full_pipe),
