@@ -4,6 +4,7 @@ import os
 import pytest
 
 import harness
+from general import Recorder
 
 
 def pytest_collection_modifyitems(items):
@@ -98,3 +99,19 @@ def watch_daemons(request):
         for daemon in request.getfixturevalue("module_doorward").started:
             if not daemon.stopped:
                 daemon.check()
+
+
+@pytest.fixture(scope="module")
+def recorder():
+    """The API of a module: raw bytes, each request kept; the test sets the answer."""
+    peer = Recorder()
+    yield peer
+    peer.stop()
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The policy engine of a module; the test says what it answers."""
+    peer = harness.Policy()
+    yield peer
+    peer.stop()

@@ -31,13 +31,6 @@ def config_of(api, policy_url, issuer, redis_url=None, **more):
 
 
 @pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
 def running(module_doorward, session_api, engine, issuer, redis):
     """Nothing in memory: each request asks Redis."""
     daemon = module_doorward(config_of(session_api, engine.url, issuer, redis.url))

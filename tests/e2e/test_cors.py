@@ -2,25 +2,11 @@
 import pytest
 
 import harness
-from general import Recorder, settings
+from general import settings
 
 LISTED, OTHER = "https://app.test", "https://evil.test"
 API_CORS = (b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: https://evil.test\r\nAccess-Control-Allow-Credentials: true\r\n"
             b"Access-Control-Allow-Methods: *\r\nAccess-Control-Expose-Headers: x-a\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok")
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(autouse=True)

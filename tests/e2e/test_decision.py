@@ -7,21 +7,7 @@ import pytest
 
 import harness
 from fast import FastPeer
-from general import Recorder, grant_of, is_sanitized, settings
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
+from general import grant_of, is_sanitized, settings
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,6 @@ def upstream_of_many():
     peer.stop()
 
 
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
-
-
 @pytest.fixture
 def start(upstream_of_many, engine, issuer):
     """start(listen options): a daemon of the plain build before the upstream of many."""

@@ -5,21 +5,7 @@ import signal
 import pytest
 
 import harness
-from general import Recorder, settings
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
+from general import settings
 
 
 def choked(daemon):

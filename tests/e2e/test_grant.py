@@ -8,24 +8,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import harness
-from general import Recorder, grant_of, settings, values
+from general import grant_of, settings, values
 
 SHAPE = """{who: .user.username, may: .decision.allow, because: .decision.reason, what: .request.resource,
  how: .request.action, only: .decision.filters, where: (.request.path + "?" + .request.query), at: .timestamp}"""
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -4,25 +4,10 @@ import re
 
 import pytest
 
-import harness
-from general import Recorder, grant_of, lines_of, settings, values
+from general import grant_of, lines_of, settings, values
 
 GRANT = "x-auth-context"
 FORGED = '{"policy":{"allow":true},"user":{"id":"root","roles":["system_admin"]}}'
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,25 +5,11 @@ import re
 import pytest
 
 import harness
-from general import ROUTES, Recorder, settings, without_id
+from general import ROUTES, settings, without_id
 
 H = b"Host: api.test\r\n"
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 SMUGGLED = b"GET /pub/smuggled HTTP/1.1\r\nHost: api.test\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 def answers_early(conversation):

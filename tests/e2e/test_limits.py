@@ -7,23 +7,9 @@ import time
 import pytest
 
 import harness
-from general import Recorder, is_sanitized, settings
+from general import is_sanitized, settings
 
 HEAD = b"GET /pub/x HTTP/1.1\r\nHost: a\r\n"
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

@@ -6,25 +6,11 @@ import re
 import pytest
 
 import harness
-from general import Recorder, grant_of, settings
+from general import grant_of, settings
 
 PROFILE = "/cwms-data/user/profile"
 TOKEN = "an-admin-token-of-enough-bytes"
 ROUTES = [{"prefix": "/pub", "access": "public"}, {"prefix": "/cwms-data"}]
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 import harness
-from general import Recorder, settings
+from general import settings
 
 ROUTES = [
     {"prefix": "/"},
@@ -26,20 +26,6 @@ ROUTES = [
     {"prefix": "/second", "resource": "$2"},
 ]
 NARROW = [{"path": "/only", "access": "public"}, {"prefix": "/tree", "access": "public"}]
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

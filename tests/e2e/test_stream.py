@@ -10,26 +10,12 @@ import time
 import pytest
 
 import harness
-from general import Recorder, is_sanitized, settings, values
+from general import is_sanitized, settings, values
 
 MIB = 1 << 20
 SIZE = 200 * MIB
 BLOCK = bytes(range(256)) * 256
 GROWTH_KIB = 2048
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

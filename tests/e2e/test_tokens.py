@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import harness
 from peers import demo_issuer
-from general import Recorder, settings
+from general import settings
 
 SECRET = "a shared secret of more than thirty-two bytes"
 MADE = "https://issuer.test/made"
@@ -64,20 +64,6 @@ def b64(data):
 @pytest.fixture(scope="module")
 def made():
     return Made()
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    peer = Recorder()
-    yield peer
-    peer.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    peer = harness.Policy()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")
