@@ -1,9 +1,11 @@
-/* remote/redis: GET, SETEX, DEL, INCR on one kept connection, pipelined, each with a deadline; reconnects by itself
-   with back-off; fails fast while the server is away (a breaker). Never the reason why a request fails. */
+/* remote/redis: GET, SETEX, DEL, INCR on kept connections, pipelined, each with a deadline; reconnects by itself with
+   back-off; fails fast while the server is away (a breaker). Never the reason why a request fails. One server, the
+   master that sentinels name, or the masters of a cluster: the calls are the same. A watch tells what others changed. */
 #ifndef REMOTE_REDIS_H
 #define REMOTE_REDIS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/slice.h"
@@ -11,10 +13,34 @@
 
 struct redis;
 struct redis_call;
+struct tls_context;
 
 struct redis_config {
-    struct slice url;   /* redis://[user:password@]host[:port][/db] or unix:/path[?db=N] (redis+unix:// too) */
+    /* redis[s]://[user:password@]host[:port][/db] or unix:/path[?db=N] (redis+unix:// too). With sentinels the host is
+       the master's name; with cluster it is a seed. User, password, db and TLS are for the servers that hold data. */
+    struct slice url;
     int64_t timeout_ms; /* of each call, and of a connect */
+
+    const struct slice *sentinels; /* "host:port" each; none: no sentinels */
+    size_t sentinels_n;
+    struct slice sentinel_user, sentinel_password; /* may be empty */
+
+    bool cluster;              /* no database but 0 */
+    const struct slice *nodes; /* "host:port": more seeds */
+    size_t nodes_n;
+
+    struct tls_context *tls; /* for rediss:// (and then for sentinels too), held while redis lives; else NULL */
+    struct slice tls_name;   /* the name that certificates must have; empty: that of each server's address */
+
+    /* The watch: all of it is off while track_prefix is empty. Servers then tell which keys with that prefix changed
+       by others than this process, and pass on what is published on the channel "<track_prefix>flush". */
+    struct slice track_prefix;
+    /* key empty: everything may have changed (the watch broke, or began after a while without; FLUSHDB). Inside a turn
+       of the loop, never inside a call of redis_…; it may make calls but not destroy. May be NULL. */
+    void (*on_invalidated)(struct slice key, void *arg);
+    /* Also what this process published itself; in a cluster once for each master. Foreign bytes. May be NULL. */
+    void (*on_message)(struct slice payload, void *arg);
+    void *watch_arg;
 };
 
 enum redis_outcome {
@@ -41,11 +67,18 @@ void redis_drop(struct redis *r, struct slice key);
 void redis_increment(struct redis *r, struct slice key,
                      void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg);
 
+/* To all who watch with the same prefix. Lost when unavailable. */
+void redis_publish(struct redis *r, struct slice payload);
+
 struct redis_state {
-    bool connected;
-    const char *breaker; /* its state's name */
-    int64_t since_ms;    /* monotonic: connected or disconnected since */
+    bool connected;      /* to all masters */
+    const char *breaker; /* its state's name; of several that of the worst */
+    int64_t since_ms;    /* monotonic: since when no connection was lost or made */
     const char *error;   /* fixed text of the last failure, or NULL */
+    const char *master;  /* "host:port" that sentinels named, or NULL; valid until the loop goes on */
+    size_t masters;      /* how many are known */
+    bool tracking;       /* each change is told now: what was read since since_ms and is not told of is as it was */
+    const char *tracking_error; /* why not, a fixed text, or NULL */
 };
 void redis_state(const struct redis *r, struct redis_state *out);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/breaker.h"
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -16,13 +17,14 @@
 #define BREAKER_FAILURES 5
 #define BREAKER_REST_MS 1000
 
-enum redis_op { OP_GET, OP_SET, OP_DEL, OP_INCR };
+enum redis_op { OP_GET, OP_SET, OP_DEL, OP_INCR, OP_PUBLISH };
 
 typedef void on_value_fn(enum redis_outcome o, struct slice value, void *arg);
 
 struct redis {
     struct loop *loop;
     struct redis_url url;
+    struct buf channel; /* of redis_publish; empty: none */
     struct redis_link *link;
     struct breaker breaker;
     struct list sent;    /* calls that await their answer, oldest first, told or not */
@@ -75,7 +77,8 @@ static void count_failure(enum redis_failure f)
 static void count_duration(const struct redis_call *c, struct slice result)
 {
     static const struct slice ops[] = {
-        [OP_GET] = SLICE("get"), [OP_SET] = SLICE("set"), [OP_DEL] = SLICE("del"), [OP_INCR] = SLICE("incr")};
+        [OP_GET] = SLICE("get"), [OP_SET] = SLICE("set"), [OP_DEL] = SLICE("del"),
+        [OP_INCR] = SLICE("incr"), [OP_PUBLISH] = SLICE("publish")};
     double seconds = (double)(uv_hrtime() - c->start_ns) / 1e9;
     metric_observe(METRIC_CACHE_DURATION, (struct slice[]){ops[c->op], result}, seconds);
 }
@@ -279,6 +282,7 @@ static void on_part_gone(void *arg)
     redis_url_finish(&r->url);
     void (*done)(void *arg) = r->done;
     void *done_arg = r->done_arg;
+    buf_free(&r->channel);
     free(r);
     if (done) done(done_arg);
 }
@@ -297,6 +301,8 @@ struct redis *redis_create(struct loop *l, const struct redis_config *c, char **
     r->loop = l;
     r->since_ms = loop_now_ms(l);
     r->error = "not yet connected";
+    buf_init(&r->channel, NULL);
+    if (c->track_prefix.n) buf_printf(&r->channel, "%.*sflush", (int)c->track_prefix.n, c->track_prefix.p);
     list_init(&r->sent);
     list_init(&r->refused);
     reset_breaker(r);
@@ -352,10 +358,19 @@ void redis_increment(struct redis *r, struct slice key,
     ask(r, OP_INCR, (struct slice[]){SLICE("INCR"), key}, 2, on_value, arg);
 }
 
+void redis_publish(struct redis *r, struct slice payload)
+{
+    if (r->channel.n)
+        ask(r, OP_PUBLISH, (struct slice[]){SLICE("PUBLISH"), buf_slice(&r->channel), payload}, 3, NULL, NULL);
+}
+
 void redis_state(const struct redis *r, struct redis_state *out)
 {
+    memset(out, 0, sizeof *out);
     out->connected = redis_link_up(r->link);
     out->breaker = breaker_name(r->breaker.state);
     out->since_ms = r->since_ms;
     out->error = out->connected ? NULL : r->error;
+    out->masters = 1;
+    out->tracking_error = "not watched";
 }

@@ -9,9 +9,14 @@
 struct redis *redis_create(struct loop *l, const struct redis_config *c, char **error)
 {
     (void)l;
-    (void)c;
     if (error) *error = NULL;
-    return xzalloc(sizeof(struct redis));
+    struct redis *r = xzalloc(sizeof *r);
+    if (!c || c->track_prefix.n == 0) return r;
+    r->watched = true;
+    r->on_invalidated = c->on_invalidated;
+    r->on_message = c->on_message;
+    r->watch_arg = c->watch_arg;
+    return r;
 }
 
 static void free_item(struct fake_redis_item *i)
@@ -39,6 +44,7 @@ void redis_destroy(struct redis *r, void (*done)(void *arg), void *arg)
         r->calls = c->next;
         free_call(c);
     }
+    free(r->published);
     free(r);
     if (done) done(arg);
 }
@@ -133,11 +139,31 @@ void redis_increment(struct redis *r, struct slice key,
     queue(r, key, true, on_value ? on_value : ignore, arg);
 }
 
+void redis_publish(struct redis *r, struct slice payload)
+{
+    if (!r->watched) return;
+    r->publishes++;
+    free(r->published);
+    r->published = copy(payload);
+}
+
+void fake_redis_invalidate(struct redis *r, const char *key)
+{
+    if (r->on_invalidated) r->on_invalidated(slice_str(key), r->watch_arg);
+}
+
+void fake_redis_message(struct redis *r, const char *payload)
+{
+    if (r->on_message) r->on_message(slice_str(payload), r->watch_arg);
+}
+
 void redis_state(const struct redis *r, struct redis_state *out)
 {
     *out = (struct redis_state){.connected = !r->unavailable,
                                 .breaker = r->unavailable ? "open" : "closed",
-                                .error = r->unavailable ? "made unavailable by the test" : NULL};
+                                .error = r->unavailable ? "made unavailable by the test" : NULL,
+                                .masters = 1,
+                                .tracking = r->watched && !r->unavailable};
 }
 
 static void answer(struct redis *r, struct redis_call *c)

@@ -30,11 +30,22 @@ struct redis {
     struct fake_redis_item *items;
     struct redis_call *calls; /* not answered yet, oldest first */
     size_t gets, sets, drops; /* how many were asked for */
+    bool watched;             /* made with a track_prefix: tracking while it is available */
+    void (*on_invalidated)(struct slice key, void *arg);
+    void (*on_message)(struct slice payload, void *arg);
+    void *watch_arg;
+    char *published; /* the last payload, or NULL */
+    size_t publishes;
 };
 
 /* Answers all calls that are out now, oldest first; how many. Calls started by their callbacks stay out. */
 size_t fake_redis_deliver(struct redis *r);
 size_t fake_redis_waiting(const struct redis *r); /* calls not answered yet */
+
+/* The watch tells of a key; "" stands for everything. Nothing when it was made without one. */
+void fake_redis_invalidate(struct redis *r, const char *key);
+/* Somebody published. */
+void fake_redis_message(struct redis *r, const char *payload);
 
 /* What is stored under key, or NULL. */
 const struct fake_redis_item *fake_redis_find(const struct redis *r, const char *key);

@@ -45,7 +45,7 @@ static inline const char *error_of(struct redis *r)
 static inline struct redis *open_redis(struct harness *h, const char *url, int64_t timeout_ms)
 {
     char *error = NULL;
-    struct redis_config c = {slice_str(url), timeout_ms};
+    struct redis_config c = {.url = slice_str(url), .timeout_ms = timeout_ms};
     struct redis *r = redis_create(h->loop, &c, &error);
     assert_non_null(r);
     assert_null(error);

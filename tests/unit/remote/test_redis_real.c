@@ -95,7 +95,7 @@ static struct redis *connect_to(struct server *s, const char *url_format, int64_
         snprintf(url, sizeof url, url_format, s->dir);
     else
         snprintf(url, sizeof url, url_format, s->port);
-    struct redis_config c = {slice_str(url), timeout_ms};
+    struct redis_config c = {.url = slice_str(url), .timeout_ms = timeout_ms};
     struct redis *r = redis_create(s->h.loop, &c, &error);
     assert_non_null(r);
     return r;

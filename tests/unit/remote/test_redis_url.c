@@ -74,7 +74,7 @@ static void urls(void **state)
     harness_open(&h);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *error = NULL;
-        struct redis_config c = {slice_str(bad[i]), 100};
+        struct redis_config c = {.url = slice_str(bad[i]), .timeout_ms = 100};
         if (redis_create(h.loop, &c, &error)) fail_msg("taken: %s", bad[i]);
         assert_non_null(error);
         assert_null(strstr(error, "hunter"));
