@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "base/check.h"
 
 static void begin(SHA256_CTX *ctx)
@@ -65,13 +66,5 @@ void digest_uuid(char out[DIGEST_UUID_BYTES])
 
 double digest_fraction(void)
 {
-    static uint64_t state;
-    if (!state) {
-        CHECK(RAND_bytes((unsigned char *)&state, sizeof state) == 1, "there are random bytes");
-        state |= 1; /* nought is the one state that never changes */
-    }
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (double)(state >> 11) / 9007199254740992.0;
+    return chance_fraction();
 }

@@ -1,45 +1,121 @@
-/* base/breaker: the state of one dependency's breaker. Called by the clients in remote/ and authz/ around each call.
-   Refuses calls while open, and all but one while half open. */
+/* base/breaker: the state of one dependency's breaker. Called by the clients in remote/, authz/ and proxy/ around each
+   call. Refuses calls while open, and all but one while half open. */
 #include "base/breaker.h"
+
+#include <stddef.h>
 
 #include "base/check.h"
 
-void breaker_init(struct breaker *b, unsigned failures, int64_t rest_ms)
+void breaker_init(struct breaker *b, const struct breaker_rules *rules)
 {
-    CHECK(failures >= 1 && rest_ms >= 0, "a breaker needs a threshold and a rest");
-    *b = (struct breaker){.failures = failures, .rest_ms = rest_ms};
+    CHECK(rules->failures >= 1 && rules->rest_ms >= 0 && rules->window_ms >= 0,
+          "a breaker needs a threshold, a window and a rest");
+    *b = (struct breaker){.rules = *rules};
+    if (b->rules.max_rest_ms < b->rules.rest_ms) b->rules.max_rest_ms = b->rules.rest_ms;
 }
 
-bool breaker_allows(struct breaker *b, int64_t now_ms)
+/* Each change makes what is still out late news. */
+static void turn(struct breaker *b, enum breaker_state s, const char *why)
 {
-    if (b->state == BREAKER_CLOSED) return true;
+    b->state = s;
+    b->why = why;
+    b->trial_out = false;
+    b->ticket++;
+    b->in_a_row = 0;
+    b->now = b->before = (struct breaker_half){0, 0};
+}
+
+static int64_t next_rest(const struct breaker *b, double fraction)
+{
+    int64_t rest = b->rules.rest_ms, most = b->rules.max_rest_ms;
+    for (unsigned i = 0; i < b->trials_failed && rest < most; i++)
+        rest = rest > most / 2 ? most : rest * 2;
+    rest = (int64_t)((double)rest * (0.8 + 0.4 * fraction));
+    return rest < most ? rest : most;
+}
+
+static void open_up(struct breaker *b, int64_t now_ms, double fraction, const char *why)
+{
+    b->until_ms = now_ms + next_rest(b, fraction);
+    turn(b, BREAKER_OPEN, why);
+}
+
+bool breaker_allows(struct breaker *b, int64_t now_ms, uint32_t *ticket)
+{
     if (b->state == BREAKER_OPEN) {
-        if (now_ms - b->opened_ms < b->rest_ms) return false;
-        b->state = BREAKER_HALF_OPEN;
-        b->trial_out = false;
+        if (now_ms < b->until_ms) return false;
+        turn(b, BREAKER_HALF_OPEN, "the rest is over");
     }
-    if (b->trial_out) return false;
-    b->trial_out = true;
+    if (b->state == BREAKER_HALF_OPEN) {
+        if (b->trial_out) return false;
+        b->trial_out = true;
+    }
+    *ticket = b->ticket;
     return true;
 }
 
-void breaker_success(struct breaker *b)
+/* Two halves, so that what is remembered is bounded and what is old goes: the older one is forgotten whole. */
+static void count(struct breaker *b, int64_t now_ms, unsigned failures)
 {
-    /* While open only calls from before can end: late news in either direction changes nothing. */
-    if (b->state == BREAKER_OPEN) return;
-    b->state = BREAKER_CLOSED;
-    b->in_a_row = 0;
-    b->trial_out = false;
+    int64_t half = b->rules.window_ms / 2, age = now_ms - b->half_ms;
+    if (age >= half || age < 0) {
+        b->before = age >= 2 * half || age < 0 ? (struct breaker_half){0, 0} : b->now;
+        b->now = (struct breaker_half){0, 0};
+        b->half_ms = now_ms;
+    }
+    b->now.calls++;
+    b->now.failures += failures;
 }
 
-void breaker_failure(struct breaker *b, int64_t now_ms)
+static bool too_many_failed(const struct breaker *b)
 {
-    if (b->state == BREAKER_OPEN) return;
-    if (b->state == BREAKER_CLOSED && ++b->in_a_row < b->failures) return;
-    b->state = BREAKER_OPEN;
-    b->opened_ms = now_ms;
+    double calls = (double)b->now.calls + b->before.calls, failures = (double)b->now.failures + b->before.failures;
+    return b->rules.ratio > 0 && calls >= b->rules.volume && failures >= calls * b->rules.ratio;
+}
+
+/* While open and while half open without its trial no ticket is out that is not late. */
+static bool is_late(const struct breaker *b, uint32_t ticket)
+{
+    return ticket != b->ticket || b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && !b->trial_out);
+}
+
+void breaker_success(struct breaker *b, uint32_t ticket, int64_t now_ms)
+{
+    if (is_late(b, ticket)) return;
+    if (b->state == BREAKER_HALF_OPEN) {
+        b->trials_failed = 0;
+        turn(b, BREAKER_CLOSED, "the trial succeeded");
+        return;
+    }
     b->in_a_row = 0;
+    count(b, now_ms, 0);
+}
+
+void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double fraction)
+{
+    if (is_late(b, ticket)) return;
+    if (b->state == BREAKER_HALF_OPEN) {
+        b->trials_failed++;
+        open_up(b, now_ms, fraction, "the trial failed");
+        return;
+    }
+    count(b, now_ms, 1);
+    if (++b->in_a_row >= b->rules.failures)
+        open_up(b, now_ms, fraction, "failures in a row");
+    else if (too_many_failed(b))
+        open_up(b, now_ms, fraction, "too many of the calls failed");
+}
+
+void breaker_abandon(struct breaker *b, uint32_t ticket)
+{
+    if (is_late(b, ticket) || b->state != BREAKER_HALF_OPEN) return;
     b->trial_out = false;
+    b->ticket++;
+}
+
+int64_t breaker_rest_ms(const struct breaker *b, int64_t now_ms)
+{
+    return b->state == BREAKER_OPEN && b->until_ms > now_ms ? b->until_ms - now_ms : 0;
 }
 
 const char *breaker_name(enum breaker_state s)

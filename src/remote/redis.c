@@ -8,14 +8,15 @@
 
 #include "base/breaker.h"
 #include "base/buf.h"
+#include "base/chance.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "remote/redis_link.h"
 
 #define MAX_VALUE_BYTES (1u << 20)
-#define BREAKER_FAILURES 5
-#define BREAKER_REST_MS 1000
+
+static const struct breaker_rules breaker_rules = {.failures = 5, .rest_ms = 1000};
 
 enum redis_op { OP_GET, OP_SET, OP_DEL, OP_INCR, OP_PUBLISH };
 
@@ -45,6 +46,7 @@ struct redis_call {
     struct deadline deadline;
     struct redis *redis;
     enum redis_op op;
+    uint32_t ticket;       /* of the breaker */
     bool over;             /* told: it only keeps its place in the row of answers */
     on_value_fn *on_value; /* or NULL */
     void *arg;
@@ -91,13 +93,13 @@ static void show_breaker(const struct redis *r)
 
 static void reset_breaker(struct redis *r)
 {
-    breaker_init(&r->breaker, BREAKER_FAILURES, BREAKER_REST_MS);
+    breaker_init(&r->breaker, &breaker_rules);
     show_breaker(r);
 }
 
-static void count_loss(struct redis *r, enum redis_failure f)
+static void count_loss(struct redis *r, enum redis_failure f, uint32_t ticket)
 {
-    breaker_failure(&r->breaker, loop_now_ms(r->loop));
+    breaker_failure(&r->breaker, ticket, loop_now_ms(r->loop), chance_fraction());
     show_breaker(r);
     count_failure(f);
 }
@@ -147,14 +149,14 @@ static struct redis_call *ask(struct redis *r, enum redis_op op, const struct sl
     list_init(&c->link);
     deadline_init(&c->deadline, on_due);
     /* The link is asked first: a trial that the breaker lets through must have an outcome. */
-    if (redis_link_up(r->link) && breaker_allows(&r->breaker, loop_now_ms(r->loop))) {
+    if (redis_link_up(r->link) && breaker_allows(&r->breaker, loop_now_ms(r->loop), &c->ticket)) {
         show_breaker(r);
         if (redis_link_send(r->link, args, n)) {
             list_add_last(&r->sent, &c->link);
             deadline_start(&r->deadlines, &c->deadline);
             return c;
         }
-        breaker_failure(&r->breaker, loop_now_ms(r->loop));
+        breaker_failure(&r->breaker, c->ticket, loop_now_ms(r->loop), chance_fraction());
     }
     count_failure(REDIS_FAILURE_UNREACHABLE);
     if (on_value) {
@@ -177,7 +179,7 @@ static void on_reply(const struct redis_reply *reply, void *arg)
         return;
     }
     enum breaker_state before = r->breaker.state;
-    breaker_success(&r->breaker);
+    breaker_success(&r->breaker, c->ticket, loop_now_ms(r->loop));
     if (r->breaker.state != before) show_breaker(r);
     static const struct slice hits[] = {SLICE("redis")};
     char number[24];
@@ -207,7 +209,7 @@ static void on_reply(const struct redis_reply *reply, void *arg)
 static void on_due(struct deadline *d)
 {
     struct redis_call *c = container_of(d, struct redis_call, deadline);
-    count_loss(c->redis, REDIS_FAILURE_TIMEOUT);
+    count_loss(c->redis, REDIS_FAILURE_TIMEOUT, c->ticket);
     count_duration(c, SLICE("error"));
     tell(c, REDIS_UNAVAILABLE, slice_make(NULL, 0));
 }
@@ -251,7 +253,7 @@ static void on_down(enum redis_failure f, const char *error, void *arg)
 {
     struct redis *r = arg;
     r->error = error;
-    count_loss(r, f);
+    count_loss(r, f, r->breaker.ticket);
     if (!r->complained) {
         r->complained = true;
         r->since_ms = loop_now_ms(r->loop);
