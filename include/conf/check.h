@@ -8,4 +8,7 @@
    default algorithm). Fields that were read wrongly are zero and are passed over. */
 void check_options(struct load *l, const struct node *top, struct conf *conf);
 
+/* A certificate without its key, or the other way round, in the `tls` of the map n (NULL: nothing is given). */
+void check_tls(struct load *l, const struct node *n, const char *path);
+
 #endif

@@ -14,7 +14,7 @@ form form_prefix_name;   /* of metrics: letters, digits, _ */
 form form_path_text;     /* a slash and bytes that may stand in a path */
 form form_url;           /* http, https, unix */
 form form_named_url;     /* with {name} in its path or query */
-form form_base_url;      /* of an upstream: http, no query */
+form form_base_url;      /* of an upstream: http or https, no query */
 form form_grant_header;  /* a field name that may carry the grant; lower case */
 form form_strip_header;  /* a field name that may be removed; lower case */
 form form_header;        /* any field name; lower case */

@@ -44,6 +44,8 @@ void load_secret(struct load *l, struct slice text, const struct node *n);
 /* A copy that is kept; of a secret (wiped with the configuration) or of anything else. */
 struct slice load_keep_secret(struct load *l, struct slice text);
 struct slice load_keep(struct load *l, struct slice text);
+/* Kept already; its bytes are wiped with the configuration. */
+void load_wipe(struct load *l, struct slice text);
 /* All is copied. */
 void load_record(struct load *l, const char *path, struct slice value, struct slice origin);
 

@@ -21,6 +21,8 @@ enum conf_anonymous { ANONYMOUS_REFUSE, ANONYMOUS_JUDGE };
 enum conf_verify { VERIFY_KEYS, VERIFY_UPSTREAM };
 enum conf_access { ACCESS_AUTHORIZED, ACCESS_AUTHENTICATED, ACCESS_PUBLIC };
 enum conf_websocket { WEBSOCKET_OFF, WEBSOCKET_ON, WEBSOCKET_OUTLIVES_TOKEN };
+enum conf_balance { BALANCE_LEAST_INFLIGHT, BALANCE_ROUND_ROBIN, BALANCE_FASTEST };
+enum conf_client_certificates { CLIENT_CERTIFICATES_OFF, CLIENT_CERTIFICATES_OPTIONAL, CLIENT_CERTIFICATES_REQUIRED };
 enum conf_grant_format { CONF_GRANT_JSON, CONF_GRANT_BASE64URL, CONF_GRANT_JWS };
 
 struct conf_net { /* an address block, for trusted_proxies */
@@ -29,16 +31,35 @@ struct conf_net { /* an address block, for trusted_proxies */
     uint8_t bits;
 };
 
-struct conf_upstream {
-    struct slice name;      /* "default" for `upstream` */
+struct conf_tls { /* of a connection that we open; all of it PEM text, "" when not given */
+    struct slice ca;          /* "": the system's authorities */
+    struct slice certificate; /* with the rest of its chain */
+    struct slice key;
+};
+
+struct conf_endpoint {      /* one of an upstream's URLs */
     struct slice url;       /* as given */
-    struct slice host;      /* from the url, without brackets */
+    struct slice host;      /* without brackets */
     int port;
     struct slice authority; /* host[:port] as Host: shows it */
-    struct slice base_path; /* without a trailing slash; "" when none */
+};
+
+struct conf_upstream {
+    struct slice name;      /* "default" for `upstream` */
+    struct slice url;       /* as given; "" with urls */
+    struct conf_list urls;
+    struct conf_endpoint *endpoints; /* of url or urls; at least one in a valid configuration */
+    size_t endpoints_n;
+    bool secure;            /* https, all of them */
+    struct slice base_path; /* without a trailing slash; "" when none; the same for all */
     bool preserve_host;
+    enum conf_balance balance;
     int64_t connect_timeout_ms, response_timeout_ms, idle_timeout_ms;
-    int64_t max_idle;
+    int64_t max_idle, max_inflight, dns_ttl_s;
+    struct slice health_path; /* "": no active checks */
+    int64_t health_interval_ms, health_timeout_ms;
+    struct conf_tls tls;
+    struct slice tls_server_name; /* "": the host of the endpoint */
 };
 
 struct conf_issuer {
@@ -46,6 +67,7 @@ struct conf_issuer {
     struct conf_list audiences, algorithms, types;
     bool any_audience;
     int64_t max_stale_s;
+    struct conf_tls tls;
 };
 
 struct conf_route {
@@ -74,7 +96,12 @@ struct conf {
         int64_t max_body_bytes;  /* 0: no limit */
         int64_t max_header_bytes, max_headers, max_target_bytes;
         int64_t max_connections, max_connections_per_address, max_requests_per_connection; /* 0: no limit, but the first */
-        int64_t drain_timeout_ms;
+        int64_t budget_ms;       /* 0: none */
+        int64_t drain_delay_ms, drain_timeout_ms;
+        struct {                 /* PEM texts and the files they came from; "" without TLS */
+            struct slice certificate, certificate_file, key, key_file, client_ca, client_ca_file;
+            enum conf_client_certificates client_certificates;
+        } tls;
         struct conf_net *trusted;
         size_t trusted_n;
     } listen;
@@ -101,23 +128,37 @@ struct conf {
         struct slice url, service_url, service_authorization;
         struct slice shape;        /* program text; "" none */
         struct slice shape_name;   /* where it came from */
-        int64_t ttl_s, memory_entries, memory_ttl_s, timeout_ms, max_inflight, max_bytes;
+        int64_t ttl_s, memory_entries, memory_ttl_s, stale_s, timeout_ms, max_inflight, max_bytes;
+        double jitter;
+        struct conf_tls tls;
     } context;
     struct {
         struct slice url; /* "" : no redis */
         int64_t timeout_ms;
         struct slice key_prefix;
+        struct conf_list sentinels; /* host:port; then the url's host is the name of the master */
+        struct slice sentinel_user, sentinel_password;
+        bool cluster;
+        struct conf_list nodes;     /* of a cluster, host:port, beside the url's */
+        bool tracking;
+        struct conf_tls tls;
+        struct slice tls_server_name;
     } redis;
     struct {
         struct slice url, authorization;
         struct conf_list query;  /* "name" or "name|synonym" */
         int64_t timeout_ms, max_inflight, max_response_bytes;
         bool on_error_allow;
+        struct conf_tls tls;
     } policy;
     struct {
-        int64_t ttl_s, deny_ttl_s, revision_grace_s, max_entries, max_bytes;
+        int64_t ttl_s, deny_ttl_s, stale_s, revision_grace_s, max_entries, max_bytes;
         double jitter;
     } decisions;
+    struct {                     /* of every dependency and every address of an upstream */
+        int64_t failures, volume, window_ms, rest_ms, max_rest_ms;
+        double ratio;
+    } breakers;
     struct {
         struct slice header;     /* lower case; "" : no grant is sent */
         struct slice shape, shape_name;

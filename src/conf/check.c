@@ -50,6 +50,48 @@ static void check_listen(const struct checking *k)
         tell(k, "admin.address", "not a loopback address and no admin.token_file, expected 127.0.0.1 or a token");
 }
 
+static void check_tls_listener(const struct checking *k)
+{
+    bool certificate = is_given(k, "listen.tls.certificate_file"), key = is_given(k, "listen.tls.key_file");
+    bool asks = k->conf->listen.tls.client_certificates != CLIENT_CERTIFICATES_OFF;
+    if (certificate != key)
+        tell(k, certificate ? "listen.tls.certificate_file" : "listen.tls.key_file",
+             certificate ? "without listen.tls.key_file, expected both or none"
+                         : "without listen.tls.certificate_file, expected both or none");
+    if (asks && !certificate) tell(k, "listen.tls.client_certificates", "without listen.tls.certificate_file, expected it");
+    if (asks != is_given(k, "listen.tls.client_ca_file"))
+        tell(k, asks ? "listen.tls.client_certificates" : "listen.tls.client_ca_file",
+             asks ? "without listen.tls.client_ca_file, expected it"
+                  : "given, but listen.tls.client_certificates is off, expected optional or required");
+}
+
+void check_tls(struct load *l, const struct node *n, const char *path)
+{
+    if (!n) return;
+    const struct node *certificate = node_find(n, "tls.certificate_file"), *key = node_find(n, "tls.key");
+    if (!key) key = node_find(n, "tls.key_file");
+    if ((certificate != NULL) != (key != NULL))
+        problem(&l->problems, certificate ? certificate : key, load_text(l, "%s.tls", path),
+                certificate ? "a certificate without its key, expected both" : "a key without its certificate, expected both");
+}
+
+static void check_redis(const struct checking *k)
+{
+    const struct conf *c = k->conf;
+    bool sentinels = c->redis.sentinels.n > 0;
+    if (sentinels && c->redis.cluster) tell(k, "redis.cluster", "true together with redis.sentinels, expected one of the two");
+    if (c->redis.nodes.n && !c->redis.cluster) tell(k, "redis.nodes", "given, but redis.cluster is not true");
+    if ((sentinels || c->redis.cluster) && !slice_starts(c->redis.url, SLICE("redis")))
+        tell(k, "redis.url", "no redis:// or rediss:// URL, expected one with redis.sentinels or redis.cluster");
+    check_tls(k->l, node_find(k->top, "redis"), "redis");
+}
+
+static void check_breakers(const struct checking *k)
+{
+    if (k->conf->breakers.rest_ms > k->conf->breakers.max_rest_ms)
+        tell(k, "breakers.rest_ms", "more than breakers.max_rest_ms, expected at most that");
+}
+
 static bool is_hmac(struct slice algorithm)
 {
     return slice_starts(algorithm, SLICE("HS"));
@@ -93,6 +135,7 @@ static void check_issuer(const struct checking *k, const struct node *n, const c
     if (i->any_audience && i->audiences.n)
         problem(&k->l->problems, n, path, "any_audience together with audiences, expected one of the two");
     check_algorithms(k, n, path, i, secret);
+    check_tls(k->l, n, path);
 }
 
 static void check_issuers(const struct checking *k)
@@ -189,10 +232,15 @@ void check_options(struct load *l, const struct node *top, struct conf *conf)
 {
     struct checking k = {l, top, conf};
     check_listen(&k);
+    check_tls_listener(&k);
     check_issuers(&k);
     check_tokens(&k);
     check_context(&k);
     check_policy(&k);
     check_grant(&k);
     check_cors(&k);
+    check_redis(&k);
+    check_breakers(&k);
+    check_tls(l, node_find(top, "policy"), "policy");
+    check_tls(l, node_find(top, "context"), "context");
 }

@@ -5,17 +5,32 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "conf/check.h"
 #include "conf/net.h"
 
-static void derive_upstream(struct load *l, struct conf_upstream *u)
+/* n: the upstream's map, or NULL. */
+static void derive_upstream(struct load *l, const struct node *n, const char *path, struct conf_upstream *u)
 {
-    struct net_url url;
-    if (!u->url.n || net_url(u->url, &url)) return;
-    while (url.path.n && url.path.p[url.path.n - 1] == '/') url.path.n--;
-    u->host = load_keep(l, url.host);
-    u->port = url.port;
-    u->authority = load_keep(l, url.authority);
-    u->base_path = load_keep(l, url.path);
+    const struct conf_list urls = u->urls.n ? u->urls : (struct conf_list){&u->url, u->url.n > 0};
+    const struct node *given = n ? node_find(n, "urls") : NULL;
+    u->endpoints = arena_zalloc(l->kept, (urls.n + 1) * sizeof *u->endpoints);
+    for (size_t i = 0; i < urls.n; i++) {
+        struct net_url url;
+        struct conf_endpoint *e = &u->endpoints[u->endpoints_n];
+        if (net_url(urls.v[i], &url)) continue; /* told already */
+        while (url.path.n && url.path.p[url.path.n - 1] == '/') url.path.n--;
+        bool secure = slice_eq(url.scheme, SLICE("https"));
+        if (u->endpoints_n && (secure != u->secure || !slice_eq(url.path, u->base_path)))
+            problem(&l->problems, given, load_text(l, "%s.urls[%zu]", path, i),
+                    "another scheme or base path than the first, expected the same for all");
+        u->endpoints_n++;
+        *e = (struct conf_endpoint){load_keep(l, urls.v[i]), load_keep(l, url.host), url.port, load_keep(l, url.authority)};
+        u->secure = secure;
+        u->base_path = load_keep(l, url.path);
+    }
+    if (u->urls.n && n && node_find(n, "url"))
+        problem(&l->problems, given, load_text(l, "%s.urls", path), "given together with url, expected one of the two");
+    check_tls(l, n, path);
 }
 
 static void check_upstreams(struct load *l, const struct node *top, struct conf *c)
@@ -25,7 +40,7 @@ static void check_upstreams(struct load *l, const struct node *top, struct conf 
     const struct node *only = node_find(top, "upstream.url");
     if (only && only->kind == NODE_TEXT && !only->text.n && !only->told)
         problem(&l->problems, only, "upstream.url", "empty, expected the URL of the API");
-    derive_upstream(l, &c->upstreams[0]);
+    derive_upstream(l, node_find(top, "upstream"), "upstream", &c->upstreams[0]);
     for (size_t i = 1; i < c->upstreams_n; i++, n = n->next) {
         struct conf_upstream *u = &c->upstreams[i];
         const char *path = load_text(l, "upstreams.%s", node_shown(l->problems.arena, u->name));
@@ -35,9 +50,9 @@ static void check_upstreams(struct load *l, const struct node *top, struct conf 
         if (slice_eq(u->name, SLICE("default")))
             problem(&l->problems, n, path, "default is the name of upstream, expected another");
         const struct node *url = node_find(n, "url");
-        if (n->kind == NODE_MAP && (!url || (url->kind == NODE_TEXT && !url->text.n && !url->told)))
-            problem(&l->problems, n, path, "no url, expected one");
-        else derive_upstream(l, u);
+        bool none = !url || (url->kind == NODE_TEXT && !url->text.n && !url->told);
+        if (n->kind == NODE_MAP && none && !node_find(n, "urls")) problem(&l->problems, n, path, "no url, expected one");
+        else derive_upstream(l, n, path, u);
     }
 }
 

@@ -301,7 +301,7 @@ const char *form_credential(struct arena *a, struct slice *text)
 
 const char *form_redis_url(struct arena *a, struct slice *text)
 {
-    static const char wrong[] = "no Redis URL, expected redis://[user:password@]host[:port][/db] or unix:/path[?db=N]";
+    static const char wrong[] = "no Redis URL, expected redis:// or rediss://[user:password@]host[:port][/db], or unix:/path[?db=N]";
     struct slice s = *text;
     long long db;
     if (form_credential(a, text) || memchr(s.p, ' ', s.n)) return wrong;

@@ -35,6 +35,11 @@ struct slice load_keep_secret(struct load *l, struct slice text)
     return copy;
 }
 
+void load_wipe(struct load *l, struct slice text)
+{
+    note(l->kept, &l->whole->secrets, text);
+}
+
 struct slice load_keep(struct load *l, struct slice text)
 {
     return text.n ? arena_copy(l->kept, text) : SLICE("");

@@ -191,21 +191,34 @@ static void add_rows(struct buf *out, const struct table *t, int indent, bool en
     }
 }
 
+/* A key of a section, or of a section within it ("tls.key"). */
+static void add_below(struct buf *out, const struct option *o, const char *key, int indent, struct slice *within)
+{
+    const char *dot = strchr(key, '.');
+    struct slice own = dot ? slice_make(key, (size_t)(dot - key)) : SLICE("");
+    if (own.n && !slice_eq(own, *within)) buf_printf(out, "%*s%.*s:\n", indent, "", (int)own.n, own.p);
+    *within = own;
+    add_key(out, o, dot ? dot + 1 : key, dot ? indent + 2 : indent, "");
+}
+
 void conf_print_sample(struct buf *out)
 {
-    struct slice section = SLICE("");
+    struct slice section = SLICE(""), within = SLICE("");
     buf_add_lit(out, "# Every option with its default; what has none is commented out, or shown as an example.\n"
                      "# Made from the table of options; a test keeps it in step with the program.\n");
     for (size_t i = 0; i < table_options.n; i++) {
         const struct option *o = &table_options.rows[i];
         struct slice own = section_of(o);
         if (!own.n || !slice_eq(own, section)) buf_add_char(out, '\n');
-        if (own.n && !slice_eq(own, section)) buf_printf(out, "%.*s:\n", (int)own.n, own.p);
+        if (own.n && !slice_eq(own, section)) {
+            buf_printf(out, "%.*s:\n", (int)own.n, own.p);
+            within = SLICE("");
+        }
         section = own;
         const char *key = own.n ? o->path + own.n + 1 : o->path;
         int indent = own.n ? 2 : 0;
         if (!table_below(o->kind) || o->kind == KIND_UPSTREAMS) {
-            add_key(out, o, key, indent, "");
+            add_below(out, o, key, indent, &within);
             continue;
         }
         add_comment(out, indent, o->help);

@@ -45,8 +45,11 @@ static const struct kind kinds[KIND_COUNT] = {
     [KIND_SECRET_URL] = {"secret URL", form_redis_url, SHOW_NOTHING},
     [KIND_KEY] = {"secret PEM", form_private_key, SHOW_NOTHING},
     [KIND_FILE] = {"file", form_line, SHOW},
+    [KIND_PEM_FILE] = {"file", form_line, SHOW},
+    [KIND_KEY_FILE] = {"file", form_line, SHOW},
     [KIND_SHAPE] = {"file or builtin:name", form_line, SHOW},
     [KIND_TEXTS] = {"list of texts", form_line, SHOW},
+    [KIND_BASE_URLS] = {"list of URLs", form_base_url, SHOW_URL},
     [KIND_HOSTS] = {"list of hosts", form_host, SHOW},
     [KIND_NETS] = {"list of address blocks", form_block, SHOW},
     [KIND_METHODS] = {"list of methods", form_method, SHOW},
@@ -70,7 +73,7 @@ struct nets {
     struct conf_net *v;
     size_t n;
 };
-struct shape_text {
+struct named_text { /* of a file, and the file */
     struct slice text, name;
 };
 struct route_path {
@@ -82,9 +85,12 @@ struct route_path {
 FOLLOWS(struct conf, listen.host, listen.port, address, port);
 FOLLOWS(struct conf, admin.host, admin.port, address, port);
 FOLLOWS(struct conf, listen.trusted, listen.trusted_n, nets, n);
-FOLLOWS(struct conf, context.shape, context.shape_name, shape_text, name);
-FOLLOWS(struct conf, grant.shape, grant.shape_name, shape_text, name);
-FOLLOWS(struct conf, authorize.shape, authorize.shape_name, shape_text, name);
+FOLLOWS(struct conf, context.shape, context.shape_name, named_text, name);
+FOLLOWS(struct conf, grant.shape, grant.shape_name, named_text, name);
+FOLLOWS(struct conf, authorize.shape, authorize.shape_name, named_text, name);
+FOLLOWS(struct conf, listen.tls.certificate, listen.tls.certificate_file, named_text, name);
+FOLLOWS(struct conf, listen.tls.key, listen.tls.key_file, named_text, name);
+FOLLOWS(struct conf, listen.tls.client_ca, listen.tls.client_ca_file, named_text, name);
 FOLLOWS(struct conf_route, path, prefix, route_path, prefix);
 
 bool value_is_secret(enum option_kind kind)
@@ -247,18 +253,27 @@ static bool read_file(struct reading *r, struct slice name, struct slice *out)
     return false;
 }
 
+static bool is_file(enum option_kind kind)
+{
+    return kind >= KIND_FILE && kind <= KIND_KEY_FILE;
+}
+
 static bool store_text(struct reading *r, struct slice text, void *field)
 {
     if (r->o->kind == KIND_ADDRESS) return store_address(r, text, field);
     if (r->o->kind == KIND_REFERENCE) return true;
     struct slice kept = value_is_secret(r->o->kind) ? load_keep_secret(r->l, text) : load_keep(r->l, text);
-    struct shape_text shape = {kept, kept};
+    struct named_text file = {kept, kept};
     struct route_path route = {kept, r->o->kind == KIND_ROUTE_PREFIX};
-    if ((r->o->kind == KIND_FILE || r->o->kind == KIND_SHAPE) && text.n && !read_file(r, text, &shape.text)) return false;
-    if (r->o->kind == KIND_SHAPE) memcpy(field, &shape, sizeof shape);
+    if (is_file(r->o->kind) && text.n && !read_file(r, text, &file.text)) return false;
+    if (r->o->kind == KIND_PEM_FILE || r->o->kind == KIND_KEY_FILE) { /* where it is found again when renewed */
+        if (text.n) file.name = load_keep(r->l, slice_str(source_below(r->l->problems.arena, r->l->folder, text)));
+        if (r->o->kind == KIND_KEY_FILE) load_wipe(r->l, file.text);
+        memcpy(field, &file, sizeof file);
+    } else if (r->o->kind == KIND_SHAPE) memcpy(field, &file, sizeof file);
     else if (r->o->kind == KIND_ROUTE_PATH || r->o->kind == KIND_ROUTE_PREFIX)
         memcpy(field, &route, offsetof(struct route_path, prefix) + sizeof route.prefix);
-    else memcpy(field, &shape.text, sizeof shape.text);
+    else memcpy(field, &file.text, sizeof file.text);
     return true;
 }
 

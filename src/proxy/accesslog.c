@@ -113,7 +113,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_int(&j, "bytes_out", (long long)r->bytes_out);
     write_times(r, &j, took_us);
     if (r->up_sent_ns || (r->ended == STEP_CONNECT && r->route)) {
-        json_field_string(&j, "upstream", r->route->upstream->authority);
+        json_field_string(&j, "upstream", r->route->upstream->endpoints[0].authority);
         json_field_bool(&j, "upstream_reused", r->up_reused);
         if (r->retried) json_field_bool(&j, "retried", true);
     }

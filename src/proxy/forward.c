@@ -33,7 +33,7 @@ static struct slice make_head(struct request *r)
         buf_add_slice(&out, r->target.query);
     }
     buf_add_lit(&out, " HTTP/1.1\r\n");
-    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : up->authority);
+    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : up->endpoints[0].authority);
     struct header *host = head_find(r->head, HEADER_HOST, NULL);
     if (host) host->drop = true;
     writer_headers(&out, r->head);

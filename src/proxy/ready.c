@@ -137,7 +137,7 @@ struct ready *ready_create(struct proxy *proxy)
     for (size_t i = 0; i < conf->upstreams_n; i++) {
         const struct conf_upstream *u = &conf->upstreams[i];
         add_probe(d, false, u->name,
-                  arena_printf(&a, "http://%s%s/", u->authority.p, u->base_path.n ? u->base_path.p : ""));
+                  arena_printf(&a, "http://%s%s/", u->endpoints[0].authority.p, u->base_path.n ? u->base_path.p : ""));
     }
     if (conf->policy.url.n) {
         add_probe(d, true, SLICE("policy"), conf->policy.url);

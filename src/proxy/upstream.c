@@ -168,7 +168,7 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
     c->owner = owner;
     u->open_n++;
     call->dialling = c;
-    call->dial = dial_start(u->loop, u->conf->host.p, u->conf->port, u->conf->connect_timeout_ms, &c->stream,
+    call->dial = dial_start(u->loop, u->conf->endpoints[0].host.p, u->conf->endpoints[0].port, u->conf->connect_timeout_ms, &c->stream,
                             &uconn_stream_events, on_dialled, call);
     return OP_PENDING;
 }

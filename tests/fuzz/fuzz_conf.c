@@ -68,8 +68,12 @@ static bool holds(const struct conf_list *l, const char *text)
 static void check_upstream(const struct conf_upstream *u)
 {
     check_text(u->name);
-    check_text(u->host);
-    CHECK(u->host.n && u->authority.n && u->port > 0 && u->port < 65536, "somewhere to connect to");
+    CHECK(u->endpoints_n, "somewhere to connect to");
+    for (size_t i = 0; i < u->endpoints_n; i++) {
+        const struct conf_endpoint *e = &u->endpoints[i];
+        check_text(e->host);
+        CHECK(e->host.n && e->authority.n && e->port > 0 && e->port < 65536, "an address");
+    }
     CHECK(!u->base_path.n || (u->base_path.p[0] == '/' && u->base_path.p[u->base_path.n - 1] != '/'), "a base path");
     CHECK(u->connect_timeout_ms > 0 && u->response_timeout_ms > 0 && u->idle_timeout_ms > 0, "times with an end");
 }

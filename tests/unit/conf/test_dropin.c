@@ -17,7 +17,7 @@ static void test_defaults(void **state)
     assert_true(c->drop_in);
     assert_slice(c->listen.host, "0.0.0.0");
     assert_int_equal(c->listen.port, 3001);
-    assert_slice(c->upstreams[0].authority, "localhost:7001");
+    assert_slice(c->upstreams[0].endpoints[0].authority, "localhost:7001");
     assert_slice(c->upstreams[0].base_path, "/cwms-data");
     assert_int_equal(c->upstreams[0].response_timeout_ms, 30000);
     assert_int_equal(c->tokens.anonymous, ANONYMOUS_JUDGE);
@@ -69,7 +69,7 @@ static void test_variables(void **state)
     assert_slice(c->listen.host, "127.0.0.1");
     assert_int_equal(c->listen.port, 3100);
     assert_int_equal(c->log.level, LOG_DEBUG);
-    assert_slice(c->upstreams[0].authority, "api:7000");
+    assert_slice(c->upstreams[0].endpoints[0].authority, "api:7000");
     assert_slice(c->upstreams[0].base_path, "/cwms-data");
     assert_int_equal(c->upstreams[0].response_timeout_ms, 1234);
     assert_slice(c->context.url, "http://api:7000/cwms-data/user/profile");
@@ -169,7 +169,7 @@ static const struct {
     {"OPA_URL=opa:8181", "environment: OPA_URL: no URL with a host, expected http://host[:port][/path] or https://...\n"},
     {"OPA_POLICY_PATH=/a b",
      "environment: OPA_POLICY_PATH: a character in the URL that must be escaped, expected RFC 3986\n"},
-    {"REDIS_URL=http://redis", "environment: REDIS_URL: no Redis URL, expected redis://[user:password@]host[:port][/db] or "
+    {"REDIS_URL=http://redis", "environment: REDIS_URL: no Redis URL, expected redis:// or rediss://[user:password@]host[:port][/db], or "
                                "unix:/path[?db=N]\n"},
     {"BYPASS_AUTH=yes", "environment: BYPASS_AUTH: \"yes\" given, expected true or false\n"},
     {"BYPASS_AUTH=1", "environment: BYPASS_AUTH: \"1\" given, expected true or false\n"},
@@ -225,7 +225,7 @@ static void test_empty_variables(void **state)
     const struct conf *c = l.conf;
     assert_slice(c->listen.host, "0.0.0.0");
     assert_int_equal(c->listen.port, 3001);
-    assert_slice(c->upstreams[0].authority, "localhost:7001");
+    assert_slice(c->upstreams[0].endpoints[0].authority, "localhost:7001");
     assert_slice(c->policy.url, "http://localhost:8181/v1/data/cwms/authz/allow");
     assert_slice(c->redis.url, "");
     assert_false(c->policy.on_error_allow);

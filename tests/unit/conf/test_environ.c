@@ -44,7 +44,7 @@ static void test_variables_win(void **state)
     assert_int_equal(c->cors.origins.n, 2);
     assert_slice(c->cors.origins.v[1], "https://b.example");
     assert_int_equal(c->policy.query.n, 0);
-    assert_slice(c->upstreams[0].host, "other");
+    assert_slice(c->upstreams[0].endpoints[0].host, "other");
     assert_int_equal(c->upstreams[0].max_idle, 3);
     assert_int_equal(c->upstreams[0].idle_timeout_ms, 8);
     assert_int_equal(c->upstreams_n, 2);
@@ -114,8 +114,8 @@ static const struct {
     {"DOORWARD_ADMIN_TOKEN=hunter2", "environment: DOORWARD_ADMIN_TOKEN: 7 bytes long, expected 16 to 1024\n"},
     {"DOORWARD_ADMIN_TOKEN_FILE=missing",
      "environment: DOORWARD_ADMIN_TOKEN_FILE: \"missing\": no such file, expected a file that can be read\n"},
-    {"DOORWARD_REDIS_URL=http://hunter2", "environment: DOORWARD_REDIS_URL: no Redis URL, expected redis://[user:password@]"
-                                          "host[:port][/db] or unix:/path[?db=N]\n"},
+    {"DOORWARD_REDIS_URL=http://hunter2", "environment: DOORWARD_REDIS_URL: no Redis URL, expected redis:// or rediss://[user:password@]"
+                                          "host[:port][/db], or unix:/path[?db=N]\n"},
     {"DOORWARD_DROP_IN=maybe", "environment: DOORWARD_DROP_IN: \"maybe\" given, expected 1 or 0\n"},
 };
 

@@ -36,7 +36,7 @@ static const struct refusal with_route[] = {
     {"decisions: { jitter: 1.1 }", "c.yaml:1: decisions.jitter: \"1.1\" given, expected a number from 0 to 1\n"},
     {"decisions: { jitter: -0.1 }", "c.yaml:1: decisions.jitter: \"-0.1\" given, expected a number from 0 to 1\n"},
     {"decisions: { jitter: 0,1 }", "c.yaml:1: decisions.1: unknown key, expected one of ttl_s, deny_ttl_s, "
-                                   "revision_grace_s, max_entries, max_bytes, jitter\n"},
+                                   "stale_s, revision_grace_s, max_entries, max_bytes, jitter\n"},
     {"decisions: { jitter: .5 }", "c.yaml:1: decisions.jitter: \".5\" given, expected a number from 0 to 1\n"},
     {"decisions: { jitter: 0.1.1 }", "c.yaml:1: decisions.jitter: \"0.1.1\" given, expected a number from 0 to 1\n"},
     {"decisions: { jitter: nan }", "c.yaml:1: decisions.jitter: \"nan\" given, expected a number from 0 to 1\n"},
@@ -53,17 +53,18 @@ static const struct refusal with_route[] = {
     {"upstream: { host: keep }", "c.yaml:1: upstream.host: \"keep\" given, expected rewrite or preserve\n"},
     /* keys, sections, YAML */
     {"polcy: { timeout_ms: 5 }", "c.yaml:1: polcy: unknown key, expected one of listen, admin, upstream, upstreams, "
-                                 "tokens, context, redis, policy, decisions, grant, authorize, strip_headers, routes, cors, "
+                                 "tokens, context, redis, policy, decisions, breakers, grant, authorize, strip_headers, routes, cors, "
                                  "log, serve\n"},
     {"log: { levle: info }", "c.yaml:1: log.levle: unknown key, expected one of level, access, query\n"},
     {"log:\n  level: info\n  color: true\n", "c.yaml:3: log.color: unknown key, expected one of level, access, query\n"},
     {"log: info", "c.yaml:1: log: a text given, expected a map with level, access, query\n"},
     {"log: [info]", "c.yaml:1: log: a list given, expected a map with level, access, query\n"},
     {"log.level: info", "c.yaml:1: log.level: unknown key, expected one of listen, admin, upstream, upstreams, tokens, "
-                        "context, redis, policy, decisions, grant, authorize, strip_headers, routes, cors, log, serve\n"},
+                        "context, redis, policy, decisions, breakers, grant, authorize, strip_headers, routes, cors, log, serve\n"},
     {"log: { access_file: x }", "c.yaml:1: log.access_file: unknown key, expected one of level, access, query\n"},
-    {"upstream: { uri: http://a }", "c.yaml:1: upstream.uri: unknown key, expected one of url, host, connect_timeout_ms, "
-                                    "response_timeout_ms, idle_timeout_ms, max_idle\n"},
+    {"upstream: { uri: http://a }", "c.yaml:1: upstream.uri: unknown key, expected one of url, urls, balance, host, connect_timeout_ms, "
+                                    "response_timeout_ms, idle_timeout_ms, max_idle, max_inflight, dns_ttl_s, "
+                                    "health, tls\n"},
     {"upstream: http://a", "c.yaml:1: upstream: a text given, expected a map\n"},
     {"log: { level: info, level: info }", "c.yaml:1: log.level: given twice (first in line 1), expected once\n"},
     {"log:\n  level: info\nlog:\n  query: true\n", "c.yaml:3: log: given twice (first in line 1), expected once\n"},
@@ -175,8 +176,9 @@ static const struct refusal with_route[] = {
      "c.yaml:1: upstreams.default: default is the name of upstream, expected another\n"},
     {"upstreams: { \"a b\": { url: http://a } }",
      "c.yaml:1: upstreams.a b: no name for an upstream, expected letters, digits and -._\n"},
-    {"upstreams: { a: { url: http://a, max: 1 } }", "c.yaml:1: upstreams.a.max: unknown key, expected one of url, host, "
-                                                    "connect_timeout_ms, response_timeout_ms, idle_timeout_ms, max_idle\n"},
+    {"upstreams: { a: { url: http://a, max: 1 } }", "c.yaml:1: upstreams.a.max: unknown key, expected one of url, urls, balance, host, "
+                                                    "connect_timeout_ms, response_timeout_ms, idle_timeout_ms, max_idle, max_inflight, "
+                                                    "dns_ttl_s, health, tls\n"},
     /* issuers */
     {"tokens: { issuers: { } }", "c.yaml:1: tokens.issuers: a map given, expected a list\n"},
     {"tokens: { issuers: [ a ] }", "c.yaml:1: tokens.issuers[0]: a text given, expected a map\n"},
@@ -220,7 +222,7 @@ static const struct refusal with_route[] = {
      "c.yaml:4: tokens.issuers[1]: the same issuer as tokens.issuers[0], expected each once\n"},
     {"tokens: { issuers: [ { " ISSUER ", kid: x } ] }",
      "c.yaml:1: tokens.issuers[0].kid: unknown key, expected one of issuer, jwks_url, jwks_file, secret, secret_file, "
-     "audiences, any_audience, algorithms, types, max_stale_s\n"},
+     "audiences, any_audience, algorithms, types, max_stale_s, tls\n"},
     {"tokens: { verify: upstream }",
      "c.yaml:1: tokens.verify: upstream without context.url, expected the URL that is asked\n"},
     {"tokens: { verify: upstream, issuers: [ { " ISSUER " } ] }\ncontext: { url: http://a/p }",
@@ -242,11 +244,11 @@ static const struct refusal with_route[] = {
      "c.yaml:1: context.shape: \"missing.jq\": no such file, expected a file that can be read\n"},
     {"context: { shape: \"builtin:missing.jq\" }", "c.yaml:1: context.shape: \"builtin:missing.jq\": nothing of that name "
                                                    "is built in, expected a file that can be read\n"},
-    {"redis: { url: localhost:6379 }", "c.yaml:1: redis.url: no Redis URL, expected redis://[user:password@]host[:port]"
-                                       "[/db] or unix:/path[?db=N]\n"},
-    {"redis: { url: redis://:hunter2@/0 }", "c.yaml:1: redis.url: no Redis URL, expected redis://[user:password@]host"
-                                            "[:port][/db] or unix:/path[?db=N]\n"},
-    {"redis: { url: redis://a/x }", "c.yaml:1: redis.url: no Redis URL, expected redis://[user:password@]host[:port][/db] "
+    {"redis: { url: localhost:6379 }", "c.yaml:1: redis.url: no Redis URL, expected redis:// or rediss://[user:password@]host[:port]"
+                                       "[/db], or unix:/path[?db=N]\n"},
+    {"redis: { url: redis://:hunter2@/0 }", "c.yaml:1: redis.url: no Redis URL, expected redis:// or rediss://[user:password@]host"
+                                            "[:port][/db], or unix:/path[?db=N]\n"},
+    {"redis: { url: redis://a/x }", "c.yaml:1: redis.url: no Redis URL, expected redis:// or rediss://[user:password@]host[:port][/db], "
                                     "or unix:/path[?db=N]\n"},
     {"redis: { url: rediss://a }", "c.yaml:1: redis.url: TLS to Redis is not supported, expected redis:// or unix:\n"},
     {"policy: { url: \"unix:/run/opa.sock\" }",
@@ -298,6 +300,31 @@ static const struct refusal with_route[] = {
                                       "that may stand in a path\n"},
     {"authorize: { shape: missing.jq }",
      "c.yaml:1: authorize.shape: \"missing.jq\": no such file, expected a file that can be read\n"},
+    /* what failing parts need */
+    {"listen: { tls: { certificate_file: key.pem } }",
+     "c.yaml:1: listen.tls.certificate_file: without listen.tls.key_file, expected both or none\n"},
+    {"listen: { tls: { key_file: missing.pem } }",
+     "c.yaml:1: listen.tls.key_file: \"missing.pem\": no such file, expected a file that can be read\n"
+     "c.yaml:1: listen.tls.key_file: without listen.tls.certificate_file, expected both or none\n"},
+    {"listen: { tls: { certificate_file: key.pem, key_file: key.pem, client_certificates: optional } }",
+     "c.yaml:1: listen.tls.client_certificates: without listen.tls.client_ca_file, expected it\n"},
+    {"listen: { tls: { certificate_file: key.pem, key_file: key.pem, client_ca_file: key.pem } }",
+     "c.yaml:1: listen.tls.client_ca_file: given, but listen.tls.client_certificates is off, expected optional or "
+     "required\n"},
+    {"upstream: { tls: { certificate_file: key.pem } }",
+     "c.yaml:1: upstream.tls: a certificate without its key, expected both\n"},
+    {"policy: { tls: { key_file: key.pem } }", "c.yaml:1: policy.tls: a key without its certificate, expected both\n"},
+    {"upstreams: { a: { urls: [\"http://a/x\", \"http://b/y\"] } }",
+     "c.yaml:1: upstreams.a.urls[1]: another scheme or base path than the first, expected the same for all\n"},
+    {"upstreams: { a: { url: http://a, urls: [\"http://a\"] } }",
+     "c.yaml:1: upstreams.a.urls: given together with url, expected one of the two\n"},
+    {"redis: { url: redis://a, sentinels: [\"s:1\"], cluster: true }",
+     "c.yaml:1: redis.cluster: true together with redis.sentinels, expected one of the two\n"},
+    {"redis: { url: redis://a, nodes: [\"s:1\"] }", "c.yaml:1: redis.nodes: given, but redis.cluster is not true\n"},
+    {"redis: { url: \"unix:/a\", cluster: true }",
+     "c.yaml:1: redis.url: no redis:// or rediss:// URL, expected one with redis.sentinels or redis.cluster\n"},
+    {"breakers: { rest_ms: 5000, max_rest_ms: 1000 }",
+     "c.yaml:1: breakers.rest_ms: more than breakers.max_rest_ms, expected at most that\n"},
     /* ${...} */
     {"log: { level: \"${NOT_SET}\" }",
      "c.yaml:1: log.level: ${NOT_SET} is not set, expected a value in the environment or ${NOT_SET:-default}\n"},
