@@ -39,7 +39,8 @@ enum borrow {
 struct upstream_call {
     void (*on_done)(struct upstream_call *c);
     struct uconn *conn; /* NULL: error says why */
-    int error;          /* negative uv error */
+    int error;          /* negative uv error or enum tls_error */
+    const char *why;    /* in words; valid inside on_done */
     /* private */
     struct dial *dial;
     struct uconn *dialling;

@@ -13,56 +13,56 @@
 static char read_buffer[STREAM_READ_BYTES];
 
 static void on_failed_due(struct deadline *d);
-static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
-static void on_tcp_read(uv_stream_t *tcp, ssize_t n, const uv_buf_t *buf);
-static void on_tcp_written(uv_write_t *req, int status);
-static void on_tcp_shutdown(uv_shutdown_t *req, int status);
-static void on_tcp_closed(uv_handle_t *handle);
+static void on_socket_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
+static void on_socket_read(uv_stream_t *uv, ssize_t n, const uv_buf_t *buf);
+static void on_socket_written(uv_write_t *req, int status);
+static void on_socket_shutdown(uv_shutdown_t *req, int status);
+static void on_socket_closed(uv_handle_t *handle);
 
-static struct stream *of_tcp(void *tcp)
+static struct stream *of_uv(void *handle)
 {
-    return container_of((uv_tcp_t *)tcp, struct stream, tcp);
+    return container_of((uv_stream_t *)handle, struct stream, uv);
 }
 
-static int tcp_read_start(struct stream *s)
+static int socket_read_start(struct stream *s)
 {
-    return uv_read_start((uv_stream_t *)&s->tcp, on_tcp_alloc, on_tcp_read);
+    return uv_read_start(&s->uv, on_socket_alloc, on_socket_read);
 }
 
-static void tcp_read_stop(struct stream *s)
+static void socket_read_stop(struct stream *s)
 {
-    uv_read_stop((uv_stream_t *)&s->tcp);
+    uv_read_stop(&s->uv);
 }
 
-static long tcp_try_write(struct stream *s, const uv_buf_t *bufs, unsigned n)
+static long socket_try_write(struct stream *s, const uv_buf_t *bufs, unsigned n)
 {
-    int written = uv_try_write((uv_stream_t *)&s->tcp, bufs, n);
+    int written = uv_try_write(&s->uv, bufs, n);
     return written == UV_EAGAIN ? 0 : written;
 }
 
-static int tcp_write(struct stream *s, uv_buf_t buf)
+static int socket_write(struct stream *s, uv_buf_t buf)
 {
-    return uv_write(&s->write_req, (uv_stream_t *)&s->tcp, &buf, 1, on_tcp_written);
+    return uv_write(&s->write_req, &s->uv, &buf, 1, on_socket_written);
 }
 
-static int tcp_shutdown(struct stream *s)
+static int socket_shutdown(struct stream *s)
 {
-    return uv_shutdown(&s->shutdown_req, (uv_stream_t *)&s->tcp, on_tcp_shutdown);
+    return uv_shutdown(&s->shutdown_req, &s->uv, on_socket_shutdown);
 }
 
-static void tcp_close(struct stream *s)
+static void socket_close(struct stream *s)
 {
-    if (s->reset && uv_tcp_close_reset(&s->tcp, on_tcp_closed) == 0) return;
-    uv_close((uv_handle_t *)&s->tcp, on_tcp_closed);
+    if (s->reset && s->uv.type == UV_TCP && uv_tcp_close_reset(&s->tcp, on_socket_closed) == 0) return;
+    uv_close((uv_handle_t *)&s->uv, on_socket_closed);
 }
 
-static size_t tcp_unwritten(const struct stream *s)
+static size_t socket_unwritten(const struct stream *s)
 {
-    return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
+    return uv_stream_get_write_queue_size(&s->uv);
 }
 
-static const struct stream_ops tcp_ops = {tcp_read_start, tcp_read_stop, tcp_try_write, tcp_write,
-                                          tcp_shutdown,   tcp_close,     tcp_unwritten};
+static const struct stream_ops socket_ops = {socket_read_start, socket_read_stop, socket_try_write, socket_write,
+                                          socket_shutdown,   socket_close,     socket_unwritten};
 
 /* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. Also when
    the peer had ended its side in order before: only now it is known to be gone. */
@@ -126,42 +126,48 @@ static void on_failed_due(struct deadline *d)
         stream_got_end(s, s->failed_error);
 }
 
-static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void on_socket_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)handle;
     (void)suggested;
     *buf = uv_buf_init(read_buffer, sizeof read_buffer);
 }
 
-static void on_tcp_read(uv_stream_t *tcp, ssize_t n, const uv_buf_t *buf)
+static void on_socket_read(uv_stream_t *uv, ssize_t n, const uv_buf_t *buf)
 {
-    struct stream *s = of_tcp(tcp);
+    struct stream *s = of_uv(uv);
     if (n > 0)
         stream_got(s, slice_make(buf->base, (size_t)n));
     else if (n < 0)
         stream_got_end(s, n == UV_EOF ? 0 : (int)n);
 }
 
-static void on_tcp_written(uv_write_t *req, int status)
+static void on_socket_written(uv_write_t *req, int status)
 {
     stream_written(container_of(req, struct stream, write_req), status);
 }
 
-static void on_tcp_shutdown(uv_shutdown_t *req, int status)
+static void on_socket_shutdown(uv_shutdown_t *req, int status)
 {
     (void)req;
     (void)status; /* a peer that is gone already shows on the reading side */
 }
 
-static void on_tcp_closed(uv_handle_t *handle)
+static void on_socket_closed(uv_handle_t *handle)
 {
-    stream_closed(of_tcp(handle));
+    stream_closed(of_uv(handle));
 }
 
 int stream_init_tcp(struct stream *s, struct loop *l, const struct stream_events *events)
 {
-    stream_init(s, l, &tcp_ops, events);
+    stream_init(s, l, &socket_ops, events);
     return uv_tcp_init(loop_uv(l), &s->tcp);
+}
+
+int stream_init_pipe(struct stream *s, struct loop *l, const struct stream_events *events)
+{
+    stream_init(s, l, &socket_ops, events);
+    return uv_pipe_init(loop_uv(l), &s->pipe, 0);
 }
 
 void stream_init(struct stream *s, struct loop *l, const struct stream_ops *ops, const struct stream_events *events)

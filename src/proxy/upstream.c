@@ -24,7 +24,7 @@ static void on_uconn_read(struct stream *s, struct slice data);
 static void on_uconn_end(struct stream *s, int error);
 static void on_uconn_drain(struct stream *s);
 static void on_uconn_idle_due(struct deadline *d);
-static void on_dialled(struct stream *s, int status, void *arg);
+static void on_dialled(struct stream *s, int status, const char *why, void *arg);
 static void on_uconn_closed(struct stream *s);
 
 static const struct stream_events uconn_stream_events = {on_uconn_read, on_uconn_end, on_uconn_drain};
@@ -76,13 +76,14 @@ static void on_uconn_idle_due(struct deadline *d)
     uconn_drop(container_of(d, struct uconn, deadline));
 }
 
-static void on_dialled(struct stream *s, int status, void *arg)
+static void on_dialled(struct stream *s, int status, const char *why, void *arg)
 {
     struct upstream_call *call = arg;
     struct uconn *c = of_stream(s);
     call->dial = NULL;
     call->dialling = NULL;
     call->error = status;
+    call->why = status ? why : NULL;
     count_dial(call->upstream, status ? "error" : "ok");
     if (status) {
         on_uconn_closed(s);
@@ -152,6 +153,7 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
     call->upstream = u;
     call->conn = find_idle(u, how);
     call->error = 0;
+    call->why = NULL;
     if (call->conn) {
         leave_idle(call->conn);
         call->conn->events = events;
@@ -168,8 +170,9 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
     c->owner = owner;
     u->open_n++;
     call->dialling = c;
-    call->dial = dial_start(u->loop, u->conf->endpoints[0].host.p, u->conf->endpoints[0].port, u->conf->connect_timeout_ms, &c->stream,
-                            &uconn_stream_events, on_dialled, call);
+    struct dial_target target = {.host = u->conf->endpoints[0].host.p, .port = u->conf->endpoints[0].port};
+    call->dial = dial_start(u->loop, &target, u->conf->connect_timeout_ms, &c->stream, &uconn_stream_events, on_dialled,
+                            call);
     return OP_PENDING;
 }
 

@@ -28,7 +28,7 @@ static void finish(struct dial *d, int status)
     deadline_stop(&d->deadline);
     struct memory *m = status ? NULL : memory_open(d->stream, d->loop, d->events);
     if (m) fake_dial_made(m);
-    d->done(d->stream, status, d->arg);
+    d->done(d->stream, status, status ? uv_strerror(status) : "", d->arg);
     free(d);
 }
 
@@ -43,11 +43,11 @@ static void on_due(struct deadline *deadline)
     free(d);
 }
 
-struct dial *dial_start(struct loop *l, const char *host, int port, int64_t timeout_ms, struct stream *s,
+struct dial *dial_start(struct loop *l, const struct dial_target *target, int64_t timeout_ms, struct stream *s,
                         const struct stream_events *events, dial_done done, void *arg)
 {
     struct dial *d = xzalloc(sizeof *d);
-    CHECK(host && *host && port > 0, "somewhere to go");
+    CHECK(target->address || (target->host && *target->host && target->port > 0), "somewhere to go");
     d->loop = l;
     d->stream = s;
     d->events = events;

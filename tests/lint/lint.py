@@ -51,7 +51,7 @@ LIBC_FOLDERS = ("sys/", "arpa/", "net/", "netinet/", "linux/")
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 80
-MODULES = ["libuv", "hiredis", "jansson", "yaml-0.1", "libcurl", "libcrypto", "libjwt"]
+MODULES = ["libuv", "hiredis", "jansson", "yaml-0.1", "libcurl", "libssl", "libcrypto", "libjwt"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

@@ -49,12 +49,13 @@ static void on_closed(struct stream *s)
     t.closed++;
 }
 
-static void on_dialled(struct stream *s, int status, void *arg)
+static void on_dialled(struct stream *s, int status, const char *why, void *arg)
 {
     assert_ptr_equal(arg, &t);
     assert_ptr_equal(s, t.stream);
     t.told++;
     t.status = status;
+    assert_true(status == 0 || *why);
     if (status == 0) return;
     free(s);
     t.stream = NULL;
@@ -84,7 +85,8 @@ static void start(bool full)
 
 static struct dial *dial(const char *host, int64_t timeout_ms)
 {
-    return dial_start(t.loop, host, t.port, timeout_ms, t.stream, &events, on_dialled, &t);
+    struct dial_target target = {.host = host, .port = t.port};
+    return dial_start(t.loop, &target, timeout_ms, t.stream, &events, on_dialled, &t);
 }
 
 static void wait_told(void)
