@@ -11,13 +11,14 @@
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 
 struct breaker_rules {
-    unsigned failures; /* at least 1 */
-    double ratio;      /* 0 to 1; 0: only failures in a row open it */
+    unsigned failures; /* 0: failures in a row do not open it */
+    double ratio;      /* 0, and 1 and more: a part of the calls does not open it */
     unsigned volume;
     int64_t window_ms; /* the calls that ratio is of: those that ended within the last half of it to all of it */
     int64_t rest_ms, max_rest_ms;
 };
 
+/* Rules that are all zero never open it. */
 struct breaker {
     struct breaker_rules rules;
     enum breaker_state state; /* OPEN also when the rest is over and nobody has asked since */
@@ -44,6 +45,8 @@ void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double 
 /* The caller went away, or refused for a reason of its own: that says nothing. A trial is given back; the next may try. */
 void breaker_abandon(struct breaker *b, uint32_t ticket);
 
+/* Would breaker_allows say yes? Changes nothing. */
+bool breaker_would_allow(const struct breaker *b, int64_t now_ms);
 int64_t breaker_rest_ms(const struct breaker *b, int64_t now_ms); /* what is left of the rest; 0 when not open */
 const char *breaker_name(enum breaker_state s);                   /* "closed", "open", "half_open" */
 

@@ -8,8 +8,7 @@
 
 void breaker_init(struct breaker *b, const struct breaker_rules *rules)
 {
-    CHECK(rules->failures >= 1 && rules->rest_ms >= 0 && rules->window_ms >= 0,
-          "a breaker needs a threshold, a window and a rest");
+    CHECK(rules->rest_ms >= 0 && rules->window_ms >= 0, "times do not run backwards");
     *b = (struct breaker){.rules = *rules};
     if (b->rules.max_rest_ms < b->rules.rest_ms) b->rules.max_rest_ms = b->rules.rest_ms;
 }
@@ -70,7 +69,7 @@ static void count(struct breaker *b, int64_t now_ms, unsigned failures)
 static bool too_many_failed(const struct breaker *b)
 {
     double calls = (double)b->now.calls + b->before.calls, failures = (double)b->now.failures + b->before.failures;
-    return b->rules.ratio > 0 && calls >= b->rules.volume && failures >= calls * b->rules.ratio;
+    return b->rules.ratio > 0 && b->rules.ratio < 1 && calls >= b->rules.volume && failures >= calls * b->rules.ratio;
 }
 
 /* While open and while half open without its trial no ticket is out that is not late. */
@@ -100,7 +99,8 @@ void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double 
         return;
     }
     count(b, now_ms, 1);
-    if (++b->in_a_row >= b->rules.failures)
+    b->in_a_row++;
+    if (b->rules.failures && b->in_a_row >= b->rules.failures)
         open_up(b, now_ms, fraction, "failures in a row");
     else if (too_many_failed(b))
         open_up(b, now_ms, fraction, "too many of the calls failed");
@@ -111,6 +111,12 @@ void breaker_abandon(struct breaker *b, uint32_t ticket)
     if (is_late(b, ticket) || b->state != BREAKER_HALF_OPEN) return;
     b->trial_out = false;
     b->ticket++;
+}
+
+bool breaker_would_allow(const struct breaker *b, int64_t now_ms)
+{
+    if (b->state == BREAKER_OPEN) return now_ms >= b->until_ms;
+    return b->state == BREAKER_CLOSED || !b->trial_out;
 }
 
 int64_t breaker_rest_ms(const struct breaker *b, int64_t now_ms)

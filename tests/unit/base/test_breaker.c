@@ -216,7 +216,9 @@ static void ask(struct story *s)
 {
     enum breaker_state before = s->b.state;
     uint32_t ticket = 0;
+    bool expected = breaker_would_allow(&s->b, s->now_ms);
     bool allowed = breaker_allows(&s->b, s->now_ms, &ticket);
+    assert_int_equal(allowed, expected);
     if (before == BREAKER_CLOSED) assert_true(allowed);
     if (before == BREAKER_OPEN) assert_int_equal(allowed, s->now_ms >= s->b.until_ms);
     /* the trial is lent to one, and always to one when none has it */
@@ -282,9 +284,25 @@ static void test_random_stories(void **state)
     }
 }
 
-static void init_without_threshold(void *arg)
+static void init_with_a_negative_rest(void *arg)
 {
-    breaker_init(arg, &(struct breaker_rules){.rest_ms = 1000});
+    breaker_init(arg, &(struct breaker_rules){.failures = 1, .rest_ms = -1});
+}
+
+static void test_rules_that_are_off(void **state)
+{
+    static const struct breaker_rules off[] = {
+        {0}, {.ratio = 1, .volume = 1, .window_ms = 1000}, {.volume = 1, .window_ms = 1000}};
+    (void)state;
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        struct breaker b;
+        uint32_t t;
+        breaker_init(&b, &off[i]);
+        for (int n = 0; n < 1000; n++) {
+            assert_true(breaker_allows(&b, n, &t));
+            breaker_failure(&b, t, n, 0.5);
+        }
+    }
 }
 
 static void test_names_and_refusal(void **state)
@@ -294,7 +312,7 @@ static void test_names_and_refusal(void **state)
     assert_string_equal(breaker_name(BREAKER_CLOSED), "closed");
     assert_string_equal(breaker_name(BREAKER_OPEN), "open");
     assert_string_equal(breaker_name(BREAKER_HALF_OPEN), "half_open");
-    assert_true(dies(init_without_threshold, &b));
+    assert_true(dies(init_with_a_negative_rest, &b));
 }
 
 int main(void)
@@ -311,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_chance_moves_the_rest_by_a_fifth),
         cmocka_unit_test(test_why),
         cmocka_unit_test(test_random_stories),
+        cmocka_unit_test(test_rules_that_are_off),
         cmocka_unit_test(test_names_and_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
