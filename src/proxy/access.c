@@ -83,7 +83,7 @@ enum step_result step_authenticate(struct request *r)
     if (!r->ask && lines > 1) return request_fail(r, REASON_CREDENTIAL_MULTIPLE, "several Authorization lines");
     struct slice credential = credential_of(r);
     if (!credential.p) {
-        if (r->proxy->conf->tokens.anonymous == ANONYMOUS_REFUSE || r->route->access == ACCESS_AUTHENTICATED)
+        if (r->conf->tokens.anonymous == ANONYMOUS_REFUSE || r->route->access == ACCESS_AUTHENTICATED)
             return request_fail(r, REASON_CREDENTIAL_MISSING, NULL);
         r->step = STEP_IDENTIFY;
         return STEP_NEXT;

@@ -102,7 +102,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_string(&j, "client", r->client_ip);
     json_field_string(&j, "method", r->head->method);
     json_field_string(&j, "path", r->target.path);
-    if (r->proxy->conf->log.query && r->target.has_query) json_field_string(&j, "query", r->target.query);
+    if (r->conf->log.query && r->target.has_query) json_field_string(&j, "query", r->target.query);
     json_field_int(&j, "status", r->status);
     json_field_string(&j, "reason", slice_str(reason_code(r->reason)));
     if (r->detail) json_field_string(&j, "detail", slice_str(r->detail));
@@ -125,6 +125,6 @@ void accesslog_write(const struct request *r)
 {
     uint64_t took_us = (loop_clock_ns() - r->begun_ns) / 1000;
     count(r, (double)took_us / 1e6);
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     if (conf->log.access && log_on(reason_alarm(r->reason) ? LOG_WARN : LOG_INFO)) write_line(r, took_us);
 }

@@ -55,7 +55,7 @@ static void split_path(struct request *r, struct ask *ask)
 /* Empty when good, else what is wrong. */
 static struct slice read_body(struct request *r, json_t *doc, struct ask *ask)
 {
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     json_t *resource = json_object_get(doc, "resource"), *action = json_object_get(doc, "action");
     json_t *token = json_object_get(doc, "jwt_token"), *user = json_object_get(doc, "user");
     json_t *context = json_object_get(doc, "context");

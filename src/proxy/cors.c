@@ -33,7 +33,7 @@ static void add_list(struct buf *out, struct slice name, const struct conf_list 
 /* On the admin address there is none: it may ask no token, and is for no page. */
 static bool is_on(const struct request *r)
 {
-    return r->proxy->conf->cors.on && !r->conn->admin;
+    return r->conf->cors.on && !r->conn->admin;
 }
 
 bool cors_is_preflight(const struct request *r)
@@ -44,7 +44,7 @@ bool cors_is_preflight(const struct request *r)
 
 void cors_headers(const struct request *r, struct buf *out, bool preflight)
 {
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     if (!is_on(r)) return;
     buf_add_lit(out, "Vary: Origin\r\n");
     const struct header *origin = origin_of(r);
@@ -70,7 +70,7 @@ void cors_headers(const struct request *r, struct buf *out, bool preflight)
 
 void cors_drop(const struct request *r, struct head *answer)
 {
-    if (!r->proxy->conf->cors.on) return;
+    if (!r->conf->cors.on) return;
     for (size_t i = 0; i < answer->n; i++) {
         enum header_id id = answer->v[i].id;
         if (id >= HEADER_ACA_ORIGIN && id <= HEADER_ACA_MAX_AGE) answer->v[i].drop = true;

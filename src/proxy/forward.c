@@ -19,7 +19,7 @@ static bool is_idempotent(struct slice method)
 /* The head as the upstream gets it. What only we may say was dropped before anything was read (admit). */
 static struct slice make_head(struct request *r)
 {
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     const struct conf_upstream *up = r->route->upstream;
     struct buf out;
     buf_init(&out, r->arena);

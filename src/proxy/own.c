@@ -51,7 +51,7 @@ static const struct slice text_type = TEXT("text/plain; version=0.0.4; charset=u
 
 const struct own *own_find(const struct request *r)
 {
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const struct own *o = &table[i];
         if (!slice_eq(o->path, r->target.path)) continue;
@@ -76,7 +76,7 @@ struct slice own_name(const struct own *o)
 /* On the admin address the token, where one is set; compared without telling by time. */
 static bool is_admitted(const struct request *r)
 {
-    struct slice token = r->proxy->conf->admin.token;
+    struct slice token = r->conf->admin.token;
     if (!r->conn->admin || token.n == 0 || r->own->open) return true;
     size_t n;
     const struct header *h = head_find(r->head, HEADER_AUTHORIZATION, &n);
@@ -158,7 +158,7 @@ static enum step_result answer_health(struct request *r)
     json_object_start(&j);
     json_field_string(&j, "status", SLICE("healthy"));
     json_field_string(&j, "timestamp", now_text(r));
-    json_field_string(&j, "service", r->proxy->conf->serve.service);
+    json_field_string(&j, "service", r->conf->serve.service);
     json_object_end(&j);
     return reply_body(r, 200, json_type, buf_slice(&out));
 }

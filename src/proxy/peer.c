@@ -109,7 +109,7 @@ static struct slice client_behind(const struct request *r, struct slice chain)
         struct slice text;
         if (!parse_hop(hop, &address, &text)) break;
         found = text;
-        if (!peer_is_trusted(r->proxy->conf, &address)) break;
+        if (!peer_is_trusted(r->conf, &address)) break;
     }
     return found;
 }

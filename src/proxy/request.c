@@ -31,6 +31,7 @@ static struct request *create(struct conn *c)
     struct request *r = arena_zalloc(&c->arena, sizeof *r);
     r->conn = c;
     r->proxy = c->proxy;
+    r->conf = c->proxy->conf;
     r->arena = &c->arena;
     r->head = &c->parser.head;
     r->begun_ns = loop_clock_ns();
@@ -46,8 +47,8 @@ void request_begin(struct conn *c, struct slice head_bytes)
     struct request *r = create(c);
     r->head_bytes = head_bytes.n;
     enum reason reason =
-        parser_head(&c->parser, head_bytes, r->arena, (size_t)c->proxy->conf->listen.max_headers, false);
-    int64_t most = c->proxy->conf->listen.max_requests_per_connection;
+        parser_head(&c->parser, head_bytes, r->arena, (size_t)r->conf->listen.max_headers, false);
+    int64_t most = r->conf->listen.max_requests_per_connection;
     r->keep_alive = reason == REASON_FORWARDED && c->parser.head.keep_alive && (most == 0 || c->served < most);
     r->body_held = !c->parser.complete;
     peer_identify(r);
@@ -111,7 +112,7 @@ enum step_result request_fail(struct request *r, enum reason reason, const char 
 
 enum step_result step_admit(struct request *r)
 {
-    const struct conf *conf = r->proxy->conf;
+    const struct conf *conf = r->conf;
     if (r->head->target.n > (size_t)conf->listen.max_target_bytes) return request_fail(r, REASON_TARGET_TOO_LONG, NULL);
     if (r->head_bytes - r->head->target.n > (size_t)conf->listen.max_header_bytes)
         return request_fail(r, REASON_HEADERS_TOO_LARGE, NULL);
@@ -159,7 +160,7 @@ void request_on_input(struct request *r)
 
 void request_on_body(struct request *r, struct slice data)
 {
-    int64_t max = r->proxy->conf->listen.max_body_bytes;
+    int64_t max = r->conf->listen.max_body_bytes;
     r->bytes_in += data.n;
     r->body_over |= max && r->bytes_in > (uint64_t)max;
     if (r->step == STEP_COLLECT)

@@ -58,7 +58,7 @@ static enum reason check_host(struct request *r)
         host = authority;
     }
     r->host = host;
-    bool listed = r->conn->admin || host_is_listed(&r->proxy->conf->listen.hosts, host); /* names of the main port */
+    bool listed = r->conn->admin || host_is_listed(&r->conf->listen.hosts, host); /* names of the main port */
     return listed ? REASON_FORWARDED : REASON_HOST_UNKNOWN;
 }
 
