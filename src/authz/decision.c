@@ -1,15 +1,13 @@
-/* authz/decision: may this request pass? Called by the decide step. Owns the decisions in memory, one flight per key,
-   and the questions that are out. Refuses whatever the engine did not clearly allow; keeps nothing that was decided
-   before a flush, in doubt, or while the engine could not be reached. */
+/* authz/decision: may this request pass? Called by the decide step. Owns the decisions in memory and one flight per
+   key; the calls themselves are question's. Refuses whatever the engine did not clearly allow; keeps nothing that was
+   decided before a flush, in doubt, or while the engine could not be reached. */
 #include "authz/decision.h"
 
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "authz/answer.h"
 #include "authz/digest.h"
-#include "authz/input.h"
+#include "authz/question.h"
 #include "authz/render.h"
 #include "authz/revision.h"
 #include "base/check.h"
@@ -18,34 +16,13 @@
 
 struct decisions {
     struct loop *loop;
-    struct fetch *fetch;
     struct decisions_config config;
-    struct buf url;           /* with provenance=true */
-    struct buf authorization; /* header line, secret; empty none */
+    struct engine engine;
     struct cache *kept;
     struct flights *flights;
-    struct list questions;
     struct revisions revisions;
     uint64_t epoch;          /* flushes so far; in a flight's key, so that nobody joins a question from before one */
     uint64_t what_if_serial; /* each what-if question is a flight of its own */
-    unsigned calls_out, what_ifs_out;
-};
-
-struct question { /* one call to the engine, out */
-    struct list link;
-    struct decisions *owner;
-    struct flight *flight;
-    struct fetch_call *call;
-    enum decision_use use;
-    bool what_if;
-    uint8_t key[CACHE_KEY_BYTES];
-    uint64_t tags[2];
-    int64_t asked_ms;
-    int64_t limit_ms; /* monotonic: the token's and the context's end */
-    int64_t route_ttl_ms;
-    struct buf front; /* see render_front */
-    struct buf texts; /* resource and action */
-    struct slice resource, action;
 };
 
 struct outcome {
@@ -55,7 +32,7 @@ struct outcome {
     struct slice resource;
 };
 
-static void on_answer(const struct fetch_answer *a, void *arg);
+static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
 static void on_landed(struct flight_waiter *w, void *arg);
 
 void decision_hold(struct decision *d)
@@ -72,75 +49,36 @@ struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct
 {
     struct decisions *d = xzalloc(sizeof *d);
     d->loop = l;
-    d->fetch = f;
     d->config = *c;
+    engine_init(&d->engine, l, f, &d->config);
     d->kept = cache_create(c->max_entries ? c->max_entries : 1, c->max_bytes ? c->max_bytes : 1, render_free);
     d->flights = flights_create();
-    list_init(&d->questions);
     d->revisions.grace_ms = c->revision_grace_s * 1000;
-    buf_init(&d->url, NULL);
-    buf_add_slice(&d->url, c->url);
-    buf_add_char(&d->url, c->url.n && memchr(c->url.p, '?', c->url.n) ? '&' : '?');
-    buf_add_lit(&d->url, "provenance=true");
-    buf_init(&d->authorization, NULL);
-    if (c->authorization.n) {
-        buf_reserve(&d->authorization, c->authorization.n + 32);
-        buf_add_lit(&d->authorization, "Authorization: ");
-        buf_add_slice(&d->authorization, c->authorization);
-    }
     return d;
-}
-
-static void set_calls_out(struct decisions *d, bool what_if, int change)
-{
-    struct slice label = SLICE("policy");
-    unsigned *out = what_if ? &d->what_ifs_out : &d->calls_out;
-    *out = (unsigned)((int)*out + change);
-    metric_set(METRIC_INFLIGHT, &label, d->calls_out + d->what_ifs_out);
 }
 
 /* Ends a question and tells its waiters. Takes the reference that o.decision is. */
 static void land(struct question *q, struct outcome o)
 {
-    list_remove(&q->link);
+    struct decisions *d = q->owner;
     o.resource = q->resource;
-    flight_land(q->owner->flights, q->flight, &o); /* a waiter told may destroy the owner */
+    question_withdraw(q);
+    flight_land(d->flights, q->flight, &o); /* a waiter told may destroy the owner */
     if (o.decision) decision_release(o.decision);
-    buf_free(&q->front);
-    buf_free(&q->texts);
-    free(q);
+    question_free(q);
 }
 
 void decisions_destroy(struct decisions *d)
 {
     if (!d) return;
-    while (!list_empty(&d->questions)) {
-        struct question *q = container_of(d->questions.next, struct question, link);
-        if (q->call) {
-            fetch_cancel(q->call);
-            set_calls_out(d, q->what_if, -1);
-        }
-        land(q, (struct outcome){.reason = REASON_SHUTTING_DOWN});
+    while (!list_empty(&d->engine.questions)) {
+        land(container_of(d->engine.questions.next, struct question, link),
+             (struct outcome){.reason = REASON_SHUTTING_DOWN});
     }
+    engine_finish(&d->engine);
     flights_destroy(d->flights);
     cache_destroy(d->kept);
-    buf_free(&d->url);
-    if (d->authorization.n) OPENSSL_cleanse(d->authorization.p, d->authorization.n);
-    buf_free(&d->authorization);
     free(d);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Monotonic: no decision on this token and context is kept longer. */
-static int64_t limit_of(const struct decisions *d, const struct decision_question *q)
-{
-    int64_t limit = q->user ? q->user->end_ms : INT64_MAX;
-    if (!q->token || q->token->exp_s > INT64_MAX / 2000) return limit;
-    return least(limit, loop_now_ms(d->loop) + (q->token->exp_s * 1000 - loop_wall_ms(d->loop)));
 }
 
 /* ttl_ms: the answer's; -1 none. */
@@ -149,7 +87,8 @@ static int64_t end_of(const struct decisions *d, bool allow, int64_t ttl_ms, int
     const struct decisions_config *c = &d->config;
     if (ttl_ms < 0) ttl_ms = route_ttl_ms > 0 ? route_ttl_ms : (allow ? c->ttl_s : c->deny_ttl_s) * 1000;
     ttl_ms -= (int64_t)((double)ttl_ms * c->jitter * digest_fraction());
-    return least(loop_now_ms(d->loop) + ttl_ms, limit_ms);
+    int64_t end = loop_now_ms(d->loop) + ttl_ms;
+    return end < limit_ms ? end : limit_ms;
 }
 
 static void keep(struct decisions *d, struct decision *made, const uint8_t *key, const uint64_t tags[2],
@@ -173,21 +112,11 @@ static void count_decision(const struct decision *d, struct slice resource)
     metric_add(METRIC_DECISIONS, labels, 1);
 }
 
-static void count_call(const struct question *q, const struct answer *a, int64_t elapsed_us)
-{
-    struct slice outcome = a->reason != REASON_FORWARDED ? SLICE("error") : a->allow ? SLICE("allow") : SLICE("deny");
-    struct slice labels[] = {q->resource, q->action, outcome};
-    struct slice failure[] = {SLICE("policy"), slice_str(a->kind)};
-    metric_add(METRIC_OPA_EVALUATIONS, labels, 1);
-    metric_observe(METRIC_OPA_DURATION, labels, (double)elapsed_us / 1e6);
-    if (a->kind) metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
-}
-
 /* policy.on_error: allow is for an engine that cannot be reached at all, and never for a question that
    opens nothing. */
 static bool bypasses(const struct question *q, const struct fetch_answer *a)
 {
-    return q->owner->config.on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
+    return q->engine->config->on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
 }
 
 static struct outcome judge(struct question *q, const struct answer *a, bool bypass)
@@ -213,19 +142,12 @@ static struct outcome judge(struct question *q, const struct answer *a, bool byp
     return o;
 }
 
-static void on_answer(const struct fetch_answer *fetched, void *arg)
+static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched)
 {
-    struct question *q = arg;
     struct decisions *d = q->owner;
-    struct answer a;
-    q->call = NULL;
-    set_calls_out(d, q->what_if, -1);
-    answer_read(fetched, &a);
-    count_call(q, &a, fetched->elapsed_us);
-    revisions_see(&d->revisions, a.revision, loop_now_ms(d->loop));
-    struct outcome o = judge(q, &a, bypasses(q, fetched));
+    revisions_see(&d->revisions, a->revision, loop_now_ms(d->loop));
+    struct outcome o = judge(q, a, bypasses(q, fetched));
     if (o.decision && !q->what_if) keep(d, o.decision, q->key, q->tags, q->asked_ms);
-    answer_free(&a);
     land(q, o);
 }
 
@@ -257,61 +179,14 @@ static enum op done(struct decision_call *c, struct decision *d, enum reason rea
     return OP_DONE;
 }
 
-static struct slice append(struct buf *b, struct slice s)
+static void ask(struct decisions *d, const struct decision_question *q, const struct input *in, const uint8_t *key,
+                struct arena *a, struct flight *flight)
 {
-    size_t at = b->n;
-    buf_add_slice(b, s);
-    return slice_make(b->p + at, s.n);
-}
-
-static struct question *question_create(struct decisions *d, const struct decision_question *q, const uint8_t *key,
-                                        struct flight *flight)
-{
-    struct question *out = xzalloc(sizeof *out);
+    struct question *out = question_create(&d->engine, q, key);
     out->owner = d;
     out->flight = flight;
-    out->use = q->use;
-    out->what_if = q->uncached;
-    memcpy(out->key, key, CACHE_KEY_BYTES);
-    if (q->token) memcpy(out->tags, q->token->entry.tags, sizeof out->tags);
-    out->asked_ms = loop_now_ms(d->loop);
-    out->limit_ms = limit_of(d, q);
-    out->route_ttl_ms = q->route_ttl_ms;
-    buf_init(&out->front, NULL);
-    render_front(q, &out->front);
-    buf_init(&out->texts, NULL);
-    buf_reserve(&out->texts, q->resource.n + q->action.n + 1); /* slices point into it */
-    out->resource = append(&out->texts, q->resource);
-    out->action = append(&out->texts, q->action);
-    list_add_last(&d->questions, &out->link);
-    return out;
-}
-
-static void ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a)
-{
-    struct decisions *d = out->owner;
-    char time[LOG_TIME_BYTES];
-    struct buf body;
-    buf_init(&body, a);
-    log_time(loop_wall_ms(d->loop), time);
-    input_body(in, slice_str(time), q->request_id, &body);
-    struct slice headers[] = {SLICE("Content-Type: application/json"), buf_slice(&d->authorization)};
-    struct fetch_request r = {
-        .method = SLICE("POST"),
-        .url = buf_slice(&d->url),
-        .headers = headers,
-        .headers_n = d->authorization.n ? 2 : 1,
-        .body = buf_slice(&body),
-        .timeout_ms = d->config.timeout_ms,
-        .max_bytes = d->config.max_response_bytes,
-    };
-    out->call = fetch_start(d->fetch, &r, on_answer, out);
-    set_calls_out(d, out->what_if, 1);
-}
-
-static bool overloaded(const struct decisions *d, bool what_if)
-{
-    return what_if ? d->what_ifs_out >= d->config.what_if_max_inflight : d->calls_out >= d->config.max_inflight;
+    out->on_answered = on_answered;
+    question_ask(out, q, in, a);
 }
 
 static void flight_key(struct decisions *d, const struct decision_question *q, const uint8_t *key, uint8_t *out)
@@ -333,8 +208,8 @@ static enum op join(struct decisions *d, const struct decision_question *q, cons
     c->waiter.on_landed = on_landed;
     struct flight *flight = flight_join(d->flights, fkey, &c->waiter, &opened);
     if (!opened) return OP_PENDING;
-    if (!overloaded(d, q->uncached)) {
-        ask(question_create(d, q, key, flight), q, in, a);
+    if (!engine_full(&d->engine, q->uncached)) {
+        ask(d, q, in, key, a, flight);
         return OP_PENDING;
     }
     struct slice failure[] = {SLICE("policy"), SLICE("overloaded")};
@@ -355,7 +230,7 @@ static enum op user_only(struct decisions *d, const struct decision_question *q,
     int64_t now = loop_now_ms(d->loop);
     struct verdict v = {.use = DECISION_USER_ONLY, .allow = true, .id = id, .now_ms = now};
     v.wall_ms = loop_wall_ms(d->loop);
-    v.end_ms = end_of(d, true, -1, q->route_ttl_ms, limit_of(d, q));
+    v.end_ms = end_of(d, true, -1, q->route_ttl_ms, question_limit(&d->engine, q));
     digest_uuid(id);
     buf_init(&front, NULL);
     render_front(q, &front);
@@ -416,5 +291,5 @@ void decisions_stats(const struct decisions *d, struct cache_stats *out)
 
 unsigned decisions_inflight(const struct decisions *d)
 {
-    return d->calls_out + d->what_ifs_out;
+    return d->engine.calls_out + d->engine.what_ifs_out;
 }

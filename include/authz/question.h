@@ -1,0 +1,62 @@
+/* authz/question: the calls to the policy engine: one question on its way there and its answer, read strictly. What is
+   done with an answer (kept, told to those who wait) is decision's. */
+#ifndef AUTHZ_QUESTION_H
+#define AUTHZ_QUESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "authz/answer.h"
+#include "authz/decision.h"
+#include "authz/input.h"
+#include "base/buf.h"
+#include "base/list.h"
+
+struct engine { /* the policy engine, and what is asked of it */
+    struct loop *loop;
+    struct fetch *fetch;
+    const struct decisions_config *config; /* kept by pointer */
+    struct buf url;                        /* with provenance=true */
+    struct buf authorization;              /* header line, secret; empty none */
+    struct list questions;                 /* all that are */
+    unsigned calls_out, what_ifs_out;
+};
+
+struct question { /* one call to the engine */
+    struct list link;
+    struct engine *engine;
+    struct fetch_call *call; /* while it is out */
+    /* Once, later. Both answers are valid inside it; then the asker frees the question, inside it or later. */
+    void (*on_answered)(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
+    void *owner;           /* the asker's */
+    struct flight *flight; /* the asker's */
+    enum decision_use use;
+    bool what_if;
+    uint8_t key[CACHE_KEY_BYTES];
+    uint64_t tags[2];
+    int64_t asked_ms;
+    int64_t limit_ms; /* monotonic: the token's and the context's end */
+    int64_t route_ttl_ms;
+    struct buf front; /* see render_front */
+    struct buf texts; /* resource and action */
+    struct slice resource, action;
+};
+
+void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c);
+void engine_finish(struct engine *e); /* no question may be left */
+/* Is the cap reached? */
+bool engine_full(const struct engine *e, bool what_if);
+
+/* What q is made of is copied as far as the answer needs it; owner, flight and on_answered are the caller's to set. */
+struct question *question_create(struct engine *e, const struct decision_question *q, const uint8_t *key);
+/* Sends it. a: the request's arena, used only inside this call. */
+void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a);
+/* Cancels the call when it is out: no answer will come. The engine no longer knows the question. */
+void question_withdraw(struct question *q);
+/* Withdraws it, if that was not done. */
+void question_free(struct question *q);
+
+/* Monotonic: no decision on this token and context is kept longer. */
+int64_t question_limit(const struct engine *e, const struct decision_question *q);
+
+#endif

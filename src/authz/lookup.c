@@ -1,0 +1,212 @@
+/* authz/lookup: called by identity. Owns the calls of each lookup to Redis and to the API, and what the credential is
+   copied to. Refuses to write to Redis what was asked before a flush, and what is nobody's name. */
+#include "authz/lookup.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/profile.h"
+#include "base/check.h"
+#include "base/metric.h"
+
+static void on_generation(enum redis_outcome o, struct slice value, void *arg);
+static void on_stored(enum redis_outcome o, struct slice value, void *arg);
+static void on_profile(const struct fetch_answer *a, void *arg);
+
+void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c)
+{
+    *s = (struct sources){.loop = l, .fetch = f, .redis = r, .config = c};
+    list_init(&s->lookups);
+    generation_init(&s->generation, l, r, c->key_prefix);
+}
+
+void sources_finish(struct sources *s)
+{
+    CHECK(list_empty(&s->lookups), "a lookup knows its sources");
+    generation_finish(&s->generation);
+}
+
+void sources_flush(struct sources *s, uint64_t tag)
+{
+    for (struct list *n = s->lookups.next; n != &s->lookups; n = n->next) {
+        struct lookup *l = container_of(n, struct lookup, link);
+        if (tag == 0 || l->tags[0] == tag || l->tags[1] == tag) l->flushed = true;
+    }
+    s->epoch++;
+}
+
+static void set_calls_out(struct sources *s, int change)
+{
+    struct slice label = SLICE("context");
+    s->calls_out = (unsigned)((int)s->calls_out + change);
+    metric_set(METRIC_INFLIGHT, &label, s->calls_out);
+}
+
+/* Hands over what was found, or why nothing was. */
+static void end(struct lookup *l, struct found f)
+{
+    list_remove(&l->link);
+    l->on_found(l, f);
+}
+
+/* False: refused at once, nothing is out. */
+static bool ask_api(struct lookup *l, struct found *refusal)
+{
+    struct sources *s = l->sources;
+    if (s->calls_out >= s->config->max_inflight) {
+        struct slice labels[] = {SLICE("context"), SLICE("overloaded")};
+        metric_add(METRIC_DEPENDENCY_FAILURES, labels, 1);
+        *refusal =
+            (struct found){.reason = REASON_CONTEXT_OVERLOADED, .detail = "context.max_inflight calls are out"};
+        return false;
+    }
+    l->service = profile_by_service(s->config, l->verified);
+    if (l->service && !profile_can_name(l->subject.name)) {
+        *refusal = (struct found){.reason = REASON_CONTEXT_UNKNOWN, .detail = "the subject is a dot segment"};
+        return false;
+    }
+    if (!l->service && s->config->url.n == 0) {
+        *refusal = (struct found){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"};
+        return false;
+    }
+    l->fetch_call = profile_ask(s->fetch, s->config, l->service, l->subject.name, l->authorization, on_profile, l);
+    set_calls_out(s, 1);
+    return true;
+}
+
+static void ask_api_or_end(struct lookup *l)
+{
+    struct found refusal;
+    if (!ask_api(l, &refusal)) end(l, refusal);
+}
+
+static void ask_redis(struct lookup *l)
+{
+    generation_key(&l->sources->generation, l->key, &l->redis_key);
+    l->redis_call = redis_get(l->sources->redis, buf_slice(&l->redis_key), on_stored, l);
+}
+
+static void on_generation(enum redis_outcome o, struct slice value, void *arg)
+{
+    struct lookup *l = arg;
+    l->redis_call = NULL;
+    /* after a flush, of whomever, the answer may be the number from before it */
+    if (l->epoch == l->sources->epoch && generation_take(&l->sources->generation, o, value))
+        ask_redis(l);
+    else
+        ask_api_or_end(l);
+}
+
+static void on_stored(enum redis_outcome o, struct slice value, void *arg)
+{
+    struct lookup *l = arg;
+    struct sources *s = l->sources;
+    int64_t stored_wall = 0;
+    l->redis_call = NULL;
+    if (o == REDIS_UNAVAILABLE) buf_free(&l->redis_key);
+    struct user *u = o == REDIS_FOUND && !l->flushed ? context_load(value, &l->subject, &stored_wall) : NULL;
+    int64_t age = loop_wall_ms(s->loop) - stored_wall;
+    if (u && age >= s->config->ttl_s * 1000) {
+        user_release(u);
+        u = NULL;
+    }
+    if (!u) {
+        ask_api_or_end(l);
+        return;
+    }
+    end(l, (struct found){.user = u,
+                          .reason = REASON_FORWARDED,
+                          .source = FOUND_REDIS,
+                          .shared = true,
+                          .read_ms = loop_now_ms(s->loop) - (age > 0 ? age : 0)});
+}
+
+static void store(struct lookup *l, const struct user *u)
+{
+    struct sources *s = l->sources;
+    struct buf value;
+    buf_init(&value, NULL);
+    context_store(u, &l->subject, l->asked_wall_ms, &value);
+    redis_set(s->redis, buf_slice(&l->redis_key), buf_slice(&value), s->config->ttl_s);
+    buf_free(&value);
+}
+
+static void on_profile(const struct fetch_answer *a, void *arg)
+{
+    struct lookup *l = arg;
+    struct found f = {.reason = REASON_FORWARDED, .source = FOUND_REMOTE, .read_ms = l->asked_ms};
+    l->fetch_call = NULL;
+    set_calls_out(l->sources, -1);
+    f.user = profile_read(l->sources->config, l->service, a, &f.reason, &f.detail);
+    f.shared = f.user && l->redis_key.n > 0 && !l->flushed && !f.user->anonymous;
+    if (f.shared) store(l, f.user);
+    end(l, f);
+}
+
+int64_t lookup_credential_end(const struct sources *s, const struct token *t)
+{
+    int64_t now = loop_now_ms(s->loop), wall = loop_wall_ms(s->loop);
+    if (t->exp_s > INT64_MAX / 2000) return INT64_MAX;
+    return now + (t->exp_s * 1000 - wall);
+}
+
+static struct slice append(struct buf *b, struct slice s)
+{
+    size_t at = b->n;
+    buf_add_slice(b, s);
+    return slice_make(b->p + at, s.n);
+}
+
+struct lookup *lookup_create(struct sources *s, const struct token *t, struct slice authorization, const uint8_t *key)
+{
+    struct lookup *l = xzalloc(sizeof *l);
+    l->sources = s;
+    l->epoch = s->epoch;
+    memcpy(l->key, key, CACHE_KEY_BYTES);
+    memcpy(l->tags, t->entry.tags, sizeof l->tags);
+    l->verified = t->verified;
+    l->asked_ms = loop_now_ms(s->loop);
+    l->asked_wall_ms = loop_wall_ms(s->loop);
+    l->credential_end_ms = lookup_credential_end(s, t);
+    buf_init(&l->texts, NULL);
+    buf_init(&l->redis_key, NULL);
+    buf_reserve(&l->texts, t->issuer.n + t->subject.n + authorization.n + 1); /* slices point into it */
+    l->subject.issuer = append(&l->texts, t->issuer);
+    l->subject.name = append(&l->texts, t->subject);
+    l->authorization = append(&l->texts, authorization);
+    list_add_last(&s->lookups, &l->link);
+    return l;
+}
+
+bool lookup_start(struct lookup *l, struct found *refusal)
+{
+    struct sources *s = l->sources;
+    if (!s->redis || !l->verified) return ask_api(l, refusal);
+    if (generation_known(&s->generation))
+        ask_redis(l);
+    else
+        l->redis_call = generation_ask(&s->generation, on_generation, l);
+    return true;
+}
+
+void lookup_withdraw(struct lookup *l)
+{
+    if (l->redis_call) redis_cancel(l->redis_call);
+    l->redis_call = NULL;
+    if (l->fetch_call) {
+        fetch_cancel(l->fetch_call);
+        l->fetch_call = NULL;
+        set_calls_out(l->sources, -1);
+    }
+    list_remove(&l->link);
+}
+
+void lookup_free(struct lookup *l)
+{
+    lookup_withdraw(l);
+    if (l->texts.n) OPENSSL_cleanse(l->texts.p, l->texts.n);
+    buf_free(&l->texts);
+    buf_free(&l->redis_key);
+    free(l);
+}

@@ -1,0 +1,149 @@
+/* authz/question: called by decision. Owns the address of the engine, our word to it, and the questions that are out;
+   counts each answer by what it was. */
+#include "authz/question.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/render.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metric.h"
+
+static void on_answer(const struct fetch_answer *fetched, void *arg);
+
+void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c)
+{
+    *e = (struct engine){.loop = l, .fetch = f, .config = c};
+    list_init(&e->questions);
+    buf_init(&e->url, NULL);
+    buf_add_slice(&e->url, c->url);
+    buf_add_char(&e->url, c->url.n && memchr(c->url.p, '?', c->url.n) ? '&' : '?');
+    buf_add_lit(&e->url, "provenance=true");
+    buf_init(&e->authorization, NULL);
+    if (c->authorization.n) {
+        buf_reserve(&e->authorization, c->authorization.n + 32);
+        buf_add_lit(&e->authorization, "Authorization: ");
+        buf_add_slice(&e->authorization, c->authorization);
+    }
+}
+
+void engine_finish(struct engine *e)
+{
+    CHECK(list_empty(&e->questions), "a question knows its engine");
+    buf_free(&e->url);
+    if (e->authorization.n) OPENSSL_cleanse(e->authorization.p, e->authorization.n);
+    buf_free(&e->authorization);
+}
+
+bool engine_full(const struct engine *e, bool what_if)
+{
+    return what_if ? e->what_ifs_out >= e->config->what_if_max_inflight : e->calls_out >= e->config->max_inflight;
+}
+
+static void set_calls_out(struct engine *e, bool what_if, int change)
+{
+    struct slice label = SLICE("policy");
+    unsigned *out = what_if ? &e->what_ifs_out : &e->calls_out;
+    *out = (unsigned)((int)*out + change);
+    metric_set(METRIC_INFLIGHT, &label, e->calls_out + e->what_ifs_out);
+}
+
+static void count_call(const struct question *q, const struct answer *a, int64_t elapsed_us)
+{
+    struct slice outcome = a->reason != REASON_FORWARDED ? SLICE("error") : a->allow ? SLICE("allow") : SLICE("deny");
+    struct slice labels[] = {q->resource, q->action, outcome};
+    struct slice failure[] = {SLICE("policy"), slice_str(a->kind)};
+    metric_add(METRIC_OPA_EVALUATIONS, labels, 1);
+    metric_observe(METRIC_OPA_DURATION, labels, (double)elapsed_us / 1e6);
+    if (a->kind) metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
+}
+
+static void on_answer(const struct fetch_answer *fetched, void *arg)
+{
+    struct question *q = arg;
+    struct answer a;
+    q->call = NULL;
+    set_calls_out(q->engine, q->what_if, -1);
+    answer_read(fetched, &a);
+    count_call(q, &a, fetched->elapsed_us);
+    q->on_answered(q, &a, fetched);
+    answer_free(&a);
+}
+
+int64_t question_limit(const struct engine *e, const struct decision_question *q)
+{
+    int64_t limit = q->user ? q->user->end_ms : INT64_MAX;
+    if (!q->token || q->token->exp_s > INT64_MAX / 2000) return limit;
+    int64_t end = loop_now_ms(e->loop) + (q->token->exp_s * 1000 - loop_wall_ms(e->loop));
+    return limit < end ? limit : end;
+}
+
+static struct slice append(struct buf *b, struct slice s)
+{
+    size_t at = b->n;
+    buf_add_slice(b, s);
+    return slice_make(b->p + at, s.n);
+}
+
+struct question *question_create(struct engine *e, const struct decision_question *q, const uint8_t *key)
+{
+    struct question *out = xzalloc(sizeof *out);
+    out->engine = e;
+    out->use = q->use;
+    out->what_if = q->uncached;
+    memcpy(out->key, key, CACHE_KEY_BYTES);
+    if (q->token) memcpy(out->tags, q->token->entry.tags, sizeof out->tags);
+    out->asked_ms = loop_now_ms(e->loop);
+    out->limit_ms = question_limit(e, q);
+    out->route_ttl_ms = q->route_ttl_ms;
+    buf_init(&out->front, NULL);
+    render_front(q, &out->front);
+    buf_init(&out->texts, NULL);
+    buf_reserve(&out->texts, q->resource.n + q->action.n + 1); /* slices point into it */
+    out->resource = append(&out->texts, q->resource);
+    out->action = append(&out->texts, q->action);
+    list_add_last(&e->questions, &out->link);
+    return out;
+}
+
+void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a)
+{
+    struct engine *e = out->engine;
+    char time[LOG_TIME_BYTES];
+    struct buf body;
+    buf_init(&body, a);
+    log_time(loop_wall_ms(e->loop), time);
+    input_body(in, slice_str(time), q->request_id, &body);
+    struct slice headers[] = {SLICE("Content-Type: application/json"), buf_slice(&e->authorization)};
+    struct fetch_request r = {
+        .method = SLICE("POST"),
+        .url = buf_slice(&e->url),
+        .headers = headers,
+        .headers_n = e->authorization.n ? 2 : 1,
+        .body = buf_slice(&body),
+        .timeout_ms = e->config->timeout_ms,
+        .max_bytes = e->config->max_response_bytes,
+    };
+    out->call = fetch_start(e->fetch, &r, on_answer, out);
+    set_calls_out(e, out->what_if, 1);
+}
+
+void question_withdraw(struct question *q)
+{
+    if (q->call) {
+        fetch_cancel(q->call);
+        q->call = NULL;
+        set_calls_out(q->engine, q->what_if, -1);
+    }
+    list_remove(&q->link);
+}
+
+void question_free(struct question *q)
+{
+    question_withdraw(q);
+    buf_free(&q->front);
+    buf_free(&q->texts);
+    free(q);
+}
