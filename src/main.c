@@ -97,8 +97,9 @@ static void on_signal(int signum, void *arg)
         return;
     }
     log_event(LOG_INFO, "draining", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
-    deadline_after(p->loop, &run->drain_limit, p->conf->listen.drain_timeout_ms);
-    proxy_drain(p);
+    int64_t delay_ms = signum == SIGINT ? 0 : p->conf->listen.drain_delay_ms; /* nobody waits at a keyboard */
+    deadline_after(p->loop, &run->drain_limit, delay_ms + p->conf->listen.drain_timeout_ms);
+    proxy_drain(p, delay_ms);
 }
 
 static void on_drained(struct proxy *p)

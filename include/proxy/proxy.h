@@ -48,15 +48,18 @@ struct proxy {
     size_t large_unread; /* connections whose client has not taken a large answer of our own (own.c) */
     struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout, websocket_timeout;
     struct deadline_list fresh_timeout; /* while draining: the first request of a connection that has not asked yet */
-    bool draining;
+    struct deadline drain_delay; /* while draining: until nobody is accepted any more */
+    bool draining;        /* not ready, and every answer ends its connection */
+    bool closing;         /* besides, no new connections and no idle ones */
     void (*on_drained)(struct proxy *p); /* the last connection is closed while draining; may be NULL */
 };
 
 /* Starts nothing by itself; conf, loop and the parts are set before. Makes upstreams, ready and the deadline lists. */
 void proxy_init(struct proxy *p);
-/* No new connections but those that the kernel has taken already; idle ones closed, those that have not asked yet after
-   a moment, busy ones after their answer. on_drained later, once. */
-void proxy_drain(struct proxy *p);
+/* Not ready from now on, and each answer tells its client to close. delay_ms later (0: at once; a second call only
+   shortens it) no new connections but those that the kernel has taken already; idle ones closed, those that have not
+   asked yet after a moment, busy ones after their answer. on_drained later, once. */
+void proxy_drain(struct proxy *p, int64_t delay_ms);
 /* Ends every connection at once. */
 void proxy_abort(struct proxy *p);
 void proxy_finish(struct proxy *p); /* after the last connection: closes pools and probes */

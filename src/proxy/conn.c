@@ -241,7 +241,7 @@ static void on_conn_closed(struct stream *s)
     arena_reset(&c->arena);
     free(c->saved);
     free(c);
-    if (p->draining && p->conns_n == 0 && p->on_drained) p->on_drained(p);
+    if (p->closing && p->conns_n == 0 && p->on_drained) p->on_drained(p);
 }
 
 static void on_body_bytes(struct parser *parser, struct slice data)

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "proxy/conn.h"
 #include "proxy/listener.h"
 #include "proxy/ready.h"
@@ -13,6 +14,8 @@
 
 #define LINGER_MS 2000
 #define FRESH_MS 500
+
+static void on_drain_delay(struct deadline *d);
 
 static void read_lifts(struct proxy *p)
 {
@@ -51,6 +54,8 @@ void proxy_init(struct proxy *p)
 {
     const struct conf *conf = p->conf;
     list_init(&p->conns);
+    deadline_init(&p->drain_delay, on_drain_delay);
+    metric_set(METRIC_DRAINING, NULL, 0);
     read_lifts(p);
     read_stripped(p);
     p->routes = routes_create(conf->routes, conf->routes_n);
@@ -78,10 +83,9 @@ static void close_listeners(struct proxy *p)
     }
 }
 
-void proxy_drain(struct proxy *p)
+static void close_down(struct proxy *p)
 {
-    if (p->draining) return;
-    p->draining = true;
+    p->closing = true;
     for (size_t i = 0; i < 2; i++) listener_rest(p->listeners[i]);
     close_listeners(p);
     struct list *next;
@@ -93,8 +97,29 @@ void proxy_drain(struct proxy *p)
     if (p->conns_n == 0 && p->on_drained) p->on_drained(p);
 }
 
+static void on_drain_delay(struct deadline *d)
+{
+    close_down(container_of(d, struct proxy, drain_delay));
+}
+
+void proxy_drain(struct proxy *p, int64_t delay_ms)
+{
+    if (p->closing) return;
+    bool again = p->draining;
+    p->draining = true;
+    metric_set(METRIC_DRAINING, NULL, 1);
+    if (delay_ms == 0) {
+        deadline_stop(&p->drain_delay);
+        close_down(p);
+    } else if (!again || p->drain_delay.due_ms > loop_now_ms(p->loop) + delay_ms) {
+        deadline_after(p->loop, &p->drain_delay, delay_ms);
+    }
+}
+
 void proxy_abort(struct proxy *p)
 {
+    p->closing = p->draining;
+    deadline_stop(&p->drain_delay);
     close_listeners(p);
     struct list *next;
     for (struct list *at = p->conns.next; at != &p->conns; at = next) {

@@ -245,7 +245,8 @@ void request_abort(struct request *r, enum reason reason)
 enum step_result step_finish(struct request *r)
 {
     struct conn *c = r->conn;
-    bool keep_alive = r->keep_alive && !c->half_closed && !r->proxy->draining;
+    /* Whom an answer told that its connection goes on may be asking already: before the closing there is an answer. */
+    bool keep_alive = r->keep_alive && !c->half_closed && !r->proxy->closing;
     let_go(r);
     conn_request_done(c, keep_alive);
     return STEP_DONE;

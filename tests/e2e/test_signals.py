@@ -87,6 +87,109 @@ def test_no_request_is_lost(doorward, recorder, engine, issuer, number):
     assert len([x for x in daemon.lines if x["event"] == "request" and x["route"] == "/"]) == len(load.answered)
 
 
+class Balanced(Load):
+    """500 requests a second of clients behind a balancer that asks /ready each 100 ms, as those do: who is not ready gets
+    nothing new 200 ms later. Whatever was sent and not answered has failed, also on kept connections."""
+
+    def __init__(self, daemon, threads=25):
+        self.daemon, self.stop, self.away = daemon, threading.Event(), threading.Event()
+        self.answered, self.failed, self.told = [], [], 0
+        self.watch = threading.Thread(target=self.watches)
+        self.threads = [threading.Thread(target=self.run, args=(i % 2 == 0,)) for i in range(threads)] + [self.watch]
+        for thread in self.threads:
+            thread.start()
+
+    def watches(self):
+        while not self.stop.is_set():
+            try:
+                ready = self.daemon.curl("/ready").status == 200
+            except OSError:
+                ready = False
+            if not ready:
+                time.sleep(0.2)
+                self.away.set()
+                return
+            time.sleep(0.1)
+
+    def run(self, keeps):
+        client = None
+        while not self.stop.is_set() and not self.away.is_set():
+            began = time.monotonic()
+            try:
+                client = client or self.daemon.client()
+                answer = client.send(b"GET /x HTTP/1.1\r\nHost: a\r\n" +
+                                     (b"" if keeps else b"Connection: close\r\n") + b"\r\n").answer()
+                self.answered.append(answer.status)
+                told = answer.header("connection") == "close"
+                self.told += told and keeps
+                if told:
+                    client.close()
+                    client = None
+            except (OSError, EOFError) as error:
+                self.failed.append(repr(error))
+                if client:
+                    client.close()
+                client = None
+            time.sleep(max(0, 0.05 - (time.monotonic() - began)))
+        if client:
+            client.close()
+
+
+def test_behind_a_balancer_nothing_fails(doorward, recorder, engine, issuer):
+    recorder.answer = slow(0.01)
+    daemon = doorward(settings(recorder.url, engine.url, issuer, listen={"drain_delay_ms": 1500}))
+    daemon.wait_ready()
+    load = Balanced(daemon)
+    time.sleep(1)
+    began = time.monotonic()
+    os.kill(daemon.process.pid, signal.SIGTERM)
+    ended(daemon)
+    took = time.monotonic() - began
+    load.finish()
+    assert load.failed == []
+    assert load.away.is_set() and load.told > 5, "kept connections were told to end"
+    assert set(load.answered) == {200} and len(load.answered) > 200
+    assert 1.4 < took < 6
+    lines = [x for x in daemon.lines if x["event"] == "request" and x["route"] == "/"]
+    assert len(lines) == len(load.answered), "each is in the log that was written to its end"
+
+
+def test_the_delay_serves_and_says_so(doorward, recorder, engine, issuer):
+    daemon = doorward(settings(recorder.url, engine.url, issuer, listen={"drain_delay_ms": 1000}))
+    daemon.wait_ready()
+    idle = daemon.client().send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert idle.answer().header("connection") is None
+    assert daemon.metric("doorward_draining", admin=True) == 0
+    daemon.process.child.send_signal(signal.SIGTERM)
+    harness.eventually(lambda: daemon.curl("/ready").status == 503, "not ready")
+    assert daemon.curl("/ready").json["draining"] is True
+    assert daemon.metric("doorward_draining", admin=True) == 1
+    fresh = daemon.client().send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n").answer()
+    assert (fresh.status, fresh.header("connection")) == (200, "close")
+    answer = idle.send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n").answer()
+    assert (answer.status, answer.header("connection")) == (200, "close")
+    assert idle.all() == b""
+    ended(daemon)
+    assert not harness.opened(daemon.port)
+
+
+def test_no_delay_at_the_keyboard(doorward, recorder, engine, issuer):
+    daemon = doorward(settings(recorder.url, engine.url, issuer, listen={"drain_delay_ms": 60000}))
+    began = time.monotonic()
+    daemon.process.child.send_signal(signal.SIGINT)
+    ended(daemon)
+    assert time.monotonic() - began < 3
+
+
+def test_the_second_signal_cuts_the_delay(doorward, recorder, engine, issuer):
+    daemon = doorward(settings(recorder.url, engine.url, issuer, listen={"drain_delay_ms": 60000}))
+    daemon.process.child.send_signal(signal.SIGTERM)
+    harness.eventually(lambda: daemon.curl("/ready").status == 503, "not ready")
+    daemon.process.child.send_signal(signal.SIGTERM)
+    assert daemon.process.child.wait(3) == 1
+    daemon.stop(expected=1, early=True)
+
+
 def test_what_waits_in_the_kernel_is_served(doorward, recorder, engine, issuer):
     """Connected and sent before the signal, not accepted yet."""
     daemon = doorward(settings(recorder.url, engine.url, issuer))

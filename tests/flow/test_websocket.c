@@ -140,7 +140,7 @@ static void ends(void **state)
             }
         }
         if (how == 5) {
-            proxy_drain(&flow.proxy);
+            proxy_drain(&flow.proxy, 0);
             proxy_abort(&flow.proxy);
             flow_turn();
         }

@@ -366,7 +366,7 @@ static void step_world(unsigned op, struct input *in)
         break;
     default:
         if (how == 255)
-            proxy_drain(&flow.proxy);
+            proxy_drain(&flow.proxy, 0);
         else if (how & 2 && clients_n)
             send_question(clients_n - 1, input_byte(in), in);
         else
