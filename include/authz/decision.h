@@ -11,6 +11,7 @@
 #include "authz/identity.h"
 #include "base/arena.h"
 #include "base/cache.h"
+#include "base/dependency.h"
 #include "base/flight.h"
 #include "base/op.h"
 #include "base/reason.h"
@@ -34,6 +35,7 @@ struct decisions_config {
     size_t max_entries, max_bytes;
     double jitter; /* 0 to 1: a lifetime is shortened by up to that part */
     unsigned what_if_max_inflight;
+    struct breaker_rules breaker;
     struct grant *grant;
     struct shape *authorize_shape; /* NULL: the general form */
 };
@@ -83,6 +85,7 @@ struct decision_call {
     enum reason reason;        /* FORWARDED with an allow; POLICY_DENIED … otherwise */
     const char *detail;        /* fixed text for the log, or NULL */
     enum found_in source;
+    int64_t retry_ms;          /* of a refusal: what is left of the engine's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;
 };

@@ -19,7 +19,5 @@ void digest_hex(const uint8_t digest[DIGEST_BYTES], char out[DIGEST_HEX_BYTES]);
 
 /* Version 4 UUID (RFC 9562 5.4), lower case, with a NUL. */
 void digest_uuid(char out[DIGEST_UUID_BYTES]);
-/* Even over 0 to 1, 1 not included; not for secrets. */
-double digest_fraction(void);
 
 #endif

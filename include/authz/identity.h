@@ -8,6 +8,7 @@
 
 #include "authz/shape.h"
 #include "authz/token.h"
+#include "base/breaker.h"
 #include "base/cache.h"
 #include "base/flight.h"
 #include "base/op.h"
@@ -28,6 +29,7 @@ struct identity_config {
     int64_t timeout_ms;
     unsigned max_inflight;
     size_t max_bytes; /* of a profile */
+    struct breaker_rules breaker; /* of the profile API */
 };
 
 struct user {
@@ -50,6 +52,7 @@ struct identity_call {
     enum reason reason;
     const char *detail; /* fixed text for the log */
     enum found_in source;
+    int64_t retry_ms;   /* of a refusal: what is left of the API's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;
 };

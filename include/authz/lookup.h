@@ -10,6 +10,7 @@
 #include "authz/generation.h"
 #include "authz/identity.h"
 #include "base/buf.h"
+#include "base/dependency.h"
 #include "base/list.h"
 
 struct sources { /* where contexts come from, and the lookups that are out */
@@ -20,7 +21,9 @@ struct sources { /* where contexts come from, and the lookups that are out */
     struct list lookups;
     struct generation generation;
     uint64_t epoch; /* flushes so far; in a flight's key, so that nobody joins a lookup from before a flush */
-    unsigned calls_out;
+    struct dependency api;
+    struct dependency_cap calls;
+    uint64_t last_500; /* of whose profile; see blame */
 };
 
 struct found { /* what a lookup came to */
@@ -28,6 +31,7 @@ struct found { /* what a lookup came to */
     enum reason reason;
     const char *detail;
     enum found_in source;
+    int64_t retry_ms; /* of a refusal: what is left of the API's rest; 0 when it does not rest */
     bool shared;     /* Redis has it too, or will have */
     int64_t read_ms; /* monotonic: when it was read from the API */
 };
@@ -53,6 +57,7 @@ struct lookup {
     struct buf redis_key; /* empty: Redis is left alone */
     struct redis_call *redis_call;
     struct fetch_call *fetch_call;
+    struct dependency_call slot; /* of fetch_call */
 };
 
 void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c);

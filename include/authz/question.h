@@ -10,6 +10,7 @@
 #include "authz/decision.h"
 #include "authz/input.h"
 #include "base/buf.h"
+#include "base/dependency.h"
 #include "base/list.h"
 
 struct engine { /* the policy engine, and what is asked of it */
@@ -19,13 +20,15 @@ struct engine { /* the policy engine, and what is asked of it */
     struct buf url;                        /* with provenance=true */
     struct buf authorization;              /* header line, secret; empty none */
     struct list questions;                 /* all that are */
-    unsigned calls_out, what_ifs_out;
+    struct dependency dependency;
+    struct dependency_cap calls, what_ifs;
 };
 
 struct question { /* one call to the engine */
     struct list link;
     struct engine *engine;
     struct fetch_call *call; /* while it is out */
+    struct dependency_call slot;
     /* Once, later. Both answers are valid inside it; then the asker frees the question, inside it or later. */
     void (*on_answered)(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
     void *owner;           /* the asker's */
@@ -44,17 +47,22 @@ struct question { /* one call to the engine */
 
 void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c);
 void engine_finish(struct engine *e); /* no question may be left */
-/* Is the cap reached? */
-bool engine_full(const struct engine *e, bool what_if);
+/* May a question be asked now? GO: slot is for question_create. */
+enum dependency_word engine_begin(struct engine *e, bool what_if, struct dependency_call *slot);
 
 /* What q is made of is copied as far as the answer needs it; owner, flight and on_answered are the caller's to set. */
-struct question *question_create(struct engine *e, const struct decision_question *q, const uint8_t *key);
+struct question *question_create(struct engine *e, struct dependency_call slot, const struct decision_question *q,
+                                 const uint8_t *key);
 /* Sends it. a: the request's arena, used only inside this call. */
 void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a);
 /* Cancels the call when it is out: no answer will come. The engine no longer knows the question. */
 void question_withdraw(struct question *q);
 /* Withdraws it, if that was not done. */
 void question_free(struct question *q);
+
+/* Is it let through by policy.on_error: allow? That is for an engine that cannot be reached at all, and never for a
+   question that opens nothing. */
+bool question_bypasses(const struct question *q, const struct fetch_answer *a);
 
 /* Monotonic: no decision on this token and context is kept longer. */
 int64_t question_limit(const struct engine *e, const struct decision_question *q);

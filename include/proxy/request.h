@@ -82,6 +82,7 @@ struct request {
     struct buf body;          /* of an endpoint of our own */
     int status;
     struct slice allow;       /* for 405 */
+    int64_t retry_ms;         /* for 503: when asking again may be worth it, as far as is known; 0: it is not */
     struct slice message;     /* for the client, in place of the reason's text (the policy's) */
     uint64_t bytes_in, bytes_out; /* body bytes */
     uint64_t begun_ns;

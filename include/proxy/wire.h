@@ -2,6 +2,7 @@
 #ifndef PROXY_WIRE_H
 #define PROXY_WIRE_H
 
+#include "base/breaker.h"
 #include "proxy/proxy.h"
 
 struct wire; /* what the parts keep by pointer: lists, shapes */
@@ -14,5 +15,8 @@ bool wire_start(struct wire *w, struct proxy *p, char **error);
 /* Ends the parts; their last handles are let go by the loop. */
 void wire_stop(struct wire *w, struct proxy *p);
 void wire_free(struct wire *w);
+
+/* breakers.* */
+struct breaker_rules wire_breaker(const struct conf *conf);
 
 #endif

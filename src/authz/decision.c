@@ -10,6 +10,7 @@
 #include "authz/question.h"
 #include "authz/render.h"
 #include "authz/revision.h"
+#include "base/chance.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -30,6 +31,7 @@ struct outcome {
     enum reason reason;
     const char *detail;
     struct slice resource;
+    int64_t retry_ms;
 };
 
 static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
@@ -57,11 +59,17 @@ struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct
     return d;
 }
 
+static int64_t rest_ms(const struct decisions *d)
+{
+    return dependency_rest_ms(&d->engine.dependency, loop_now_ms(d->loop));
+}
+
 /* Ends a question and tells its waiters. Takes the reference that o.decision is. */
 static void land(struct question *q, struct outcome o)
 {
     struct decisions *d = q->owner;
     o.resource = q->resource;
+    if (!o.decision) o.retry_ms = rest_ms(d);
     question_withdraw(q);
     flight_land(d->flights, q->flight, &o); /* a waiter told may destroy the owner */
     if (o.decision) decision_release(o.decision);
@@ -86,7 +94,7 @@ static int64_t end_of(const struct decisions *d, bool allow, int64_t ttl_ms, int
 {
     const struct decisions_config *c = &d->config;
     if (ttl_ms < 0) ttl_ms = route_ttl_ms > 0 ? route_ttl_ms : (allow ? c->ttl_s : c->deny_ttl_s) * 1000;
-    ttl_ms -= (int64_t)((double)ttl_ms * c->jitter * digest_fraction());
+    ttl_ms -= (int64_t)((double)ttl_ms * c->jitter * chance_fraction());
     int64_t end = loop_now_ms(d->loop) + ttl_ms;
     return end < limit_ms ? end : limit_ms;
 }
@@ -110,13 +118,6 @@ static void count_decision(const struct decision *d, struct slice resource)
 {
     struct slice labels[] = {outcome_name(d), resource};
     metric_add(METRIC_DECISIONS, labels, 1);
-}
-
-/* policy.on_error: allow is for an engine that cannot be reached at all, and never for a question that
-   opens nothing. */
-static bool bypasses(const struct question *q, const struct fetch_answer *a)
-{
-    return q->engine->config->on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
 }
 
 static struct outcome judge(struct question *q, const struct answer *a, bool bypass)
@@ -146,7 +147,7 @@ static void on_answered(struct question *q, const struct answer *a, const struct
 {
     struct decisions *d = q->owner;
     revisions_see(&d->revisions, a->revision, loop_now_ms(d->loop));
-    struct outcome o = judge(q, a, bypasses(q, fetched));
+    struct outcome o = judge(q, a, question_bypasses(q, fetched));
     if (o.decision && !q->what_if) keep(d, o.decision, q->key, q->tags, q->asked_ms);
     land(q, o);
 }
@@ -160,6 +161,7 @@ static void on_landed(struct flight_waiter *w, void *arg)
     c->reason = o->reason;
     c->detail = o->detail;
     c->source = FOUND_REMOTE;
+    c->retry_ms = o->retry_ms;
     count_decision(o->decision, o->resource);
     if (o->decision && o->decision->bypassed) {
         metric_add(METRIC_BYPASSED, NULL, 1);
@@ -176,17 +178,31 @@ static enum op done(struct decision_call *c, struct decision *d, enum reason rea
     c->reason = reason;
     c->detail = detail;
     c->source = source;
+    c->retry_ms = 0;
     return OP_DONE;
 }
 
-static void ask(struct decisions *d, const struct decision_question *q, const struct input *in, const uint8_t *key,
-                struct arena *a, struct flight *flight)
+static enum op refused(struct decisions *d, enum dependency_word word, struct decision_call *c)
 {
-    struct question *out = question_create(&d->engine, q, key);
+    if (word == DEPENDENCY_FULL)
+        return done(c, NULL, REASON_POLICY_OVERLOADED, "policy.max_inflight calls are out", FOUND_NONE);
+    done(c, NULL, REASON_POLICY_UNAVAILABLE, "resting after failures", FOUND_NONE);
+    c->retry_ms = rest_ms(d);
+    return OP_DONE;
+}
+
+static enum dependency_word ask(struct decisions *d, const struct decision_question *q, const struct input *in,
+                                const uint8_t *key, struct arena *a, struct flight *flight)
+{
+    struct dependency_call slot;
+    enum dependency_word word = engine_begin(&d->engine, q->uncached, &slot);
+    if (word != DEPENDENCY_GO) return word;
+    struct question *out = question_create(&d->engine, slot, q, key);
     out->owner = d;
     out->flight = flight;
     out->on_answered = on_answered;
     question_ask(out, q, in, a);
+    return DEPENDENCY_GO;
 }
 
 static void flight_key(struct decisions *d, const struct decision_question *q, const uint8_t *key, uint8_t *out)
@@ -208,16 +224,12 @@ static enum op join(struct decisions *d, const struct decision_question *q, cons
     c->waiter.on_landed = on_landed;
     struct flight *flight = flight_join(d->flights, fkey, &c->waiter, &opened);
     if (!opened) return OP_PENDING;
-    if (!engine_full(&d->engine, q->uncached)) {
-        ask(d, q, in, key, a, flight);
-        return OP_PENDING;
-    }
-    struct slice failure[] = {SLICE("policy"), SLICE("overloaded")};
-    metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
+    enum dependency_word word = ask(d, q, in, key, a, flight);
+    if (word == DEPENDENCY_GO) return OP_PENDING;
     count_decision(NULL, q->resource);
     flight_leave(&c->waiter);
     flight_land(d->flights, flight, NULL);
-    return done(c, NULL, REASON_POLICY_OVERLOADED, "policy.max_inflight calls are out", FOUND_NONE);
+    return refused(d, word, c);
 }
 
 /* An authenticated route: no question, the grant with policy null. */
@@ -291,5 +303,5 @@ void decisions_stats(const struct decisions *d, struct cache_stats *out)
 
 unsigned decisions_inflight(const struct decisions *d)
 {
-    return d->engine.calls_out + d->engine.what_ifs_out;
+    return d->engine.dependency.out;
 }

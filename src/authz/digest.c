@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/chance.h"
 #include "base/check.h"
 
 static void begin(SHA256_CTX *ctx)
@@ -62,9 +61,4 @@ void digest_uuid(char out[DIGEST_UUID_BYTES])
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
     snprintf(out, DIGEST_UUID_BYTES, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
              b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-}
-
-double digest_fraction(void)
-{
-    return chance_fraction();
 }

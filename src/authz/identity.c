@@ -145,6 +145,7 @@ static void on_landed(struct flight_waiter *w, void *arg)
     c->reason = o->reason;
     c->detail = o->detail;
     c->source = o->source;
+    c->retry_ms = o->retry_ms;
     c->on_done(c);
 }
 
@@ -154,6 +155,7 @@ static enum op done(struct identity_call *c, struct found o)
     c->reason = o.reason;
     c->detail = o.detail;
     c->source = o.source;
+    c->retry_ms = o.retry_ms;
     return OP_DONE;
 }
 
@@ -257,5 +259,5 @@ void identities_stats(const struct identities *d, struct cache_stats *out)
 
 unsigned identities_inflight(const struct identities *d)
 {
-    return d->sources.calls_out;
+    return d->sources.api.out;
 }

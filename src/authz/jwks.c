@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "authz/digest.h"
+#include "base/chance.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -21,10 +21,20 @@ struct jwks {
     int64_t refetched_ms;    /* for an unknown key id; -1: never */
     int64_t retry_ms;        /* the next back-off; 0 while all is well */
     const char *error;
+    struct buf name; /* in metrics: "issuer " and its name */
 };
 
 static void on_next(struct deadline *d);
 static void on_answer(const struct fetch_answer *a, void *arg);
+
+/* The back-off is a breaker of its own kind: closed while all is well, open between two tries, half open while one that
+   follows a failure is out. */
+static void show(const struct jwks *j)
+{
+    struct slice label = buf_slice(&j->name);
+    metric_set(METRIC_BREAKER, &label, !j->error ? 0 : j->call ? 1 : 2);
+    metric_set(METRIC_INFLIGHT, &label, j->call ? 1 : 0);
+}
 
 static void start_fetch(struct jwks *j)
 {
@@ -38,6 +48,7 @@ static void start_fetch(struct jwks *j)
                                                   .timeout_ms = JWKS_FETCH_TIMEOUT_MS,
                                                   .max_bytes = JWKS_MAX_BYTES},
                           on_answer, j);
+    show(j);
 }
 
 static void on_next(struct deadline *d)
@@ -87,12 +98,16 @@ static void log_failed(const struct jwks *j, const char *kind)
     log_end(&l);
 }
 
-/* Keys must not get stale only because nobody asked for them again. */
+/* Keys must not get stale only because nobody asked for them again. Up to a tenth of it is left to chance, so that those that
+   started together do not ask together for ever. */
 static int64_t within_staleness(const struct jwks *j, int64_t after_ms)
 {
     int64_t half_ms = j->config.max_stale_ms / 2;
     if (half_ms < 1000) half_ms = 1000;
-    return after_ms < half_ms ? after_ms : half_ms;
+    if (after_ms > half_ms) after_ms = half_ms;
+    int64_t earlier_ms = after_ms - (int64_t)(chance_fraction() * 0.1 * (double)after_ms);
+    if (after_ms < JWKS_REFRESH_MIN_MS) return after_ms;
+    return earlier_ms < JWKS_REFRESH_MIN_MS ? JWKS_REFRESH_MIN_MS : earlier_ms;
 }
 
 static void loaded(struct jwks *j, struct slice cache_control)
@@ -109,12 +124,14 @@ static void failed(struct jwks *j, const char *kind, const char *error)
 {
     const char *before = j->error;
     j->error = error;
+    struct slice label = buf_slice(&j->name);
     if (!before) log_failed(j, kind);
+    if (!before) metric_add(METRIC_BREAKER_OPENED, &label, 1);
     metric_add(METRIC_DEPENDENCY_FAILURES, (const struct slice[]){SLICE("issuer"), slice_str(kind)}, 1);
     j->retry_ms = j->retry_ms ? j->retry_ms * 2 : JWKS_RETRY_MIN_MS * 2;
     if (j->retry_ms > JWKS_RETRY_MAX_MS) j->retry_ms = JWKS_RETRY_MAX_MS;
     int64_t half_ms = j->retry_ms / 2;
-    deadline_after(j->loop, &j->next, half_ms + (int64_t)(digest_fraction() * (double)half_ms));
+    deadline_after(j->loop, &j->next, half_ms + (int64_t)(chance_fraction() * (double)half_ms));
 }
 
 static void take(struct jwks *j, const struct fetch_answer *a)
@@ -149,6 +166,7 @@ static void on_answer(const struct fetch_answer *a, void *arg)
     struct jwks *j = arg;
     j->call = NULL;
     take(j, a);
+    show(j);
     j->config.on_settled(j->config.arg);
 }
 
@@ -159,6 +177,9 @@ static struct jwks *create(struct loop *l, const struct jwks_config *c)
     j->config = *c;
     j->loaded_ms = j->refetched_ms = -1;
     deadline_init(&j->next, on_next);
+    buf_init(&j->name, NULL);
+    buf_add_lit(&j->name, "issuer ");
+    buf_add_slice(&j->name, c->issuer);
     return j;
 }
 
@@ -187,6 +208,7 @@ void jwks_destroy(struct jwks *j)
     if (j->call) fetch_cancel(j->call);
     deadline_stop(&j->next);
     keyset_clear(&j->keys);
+    buf_free(&j->name);
     free(j);
 }
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/blame.h"
 #include "authz/profile.h"
 #include "base/check.h"
-#include "base/metric.h"
 
 static void on_generation(enum redis_outcome o, struct slice value, void *arg);
 static void on_stored(enum redis_outcome o, struct slice value, void *arg);
@@ -18,6 +18,8 @@ void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct red
 {
     *s = (struct sources){.loop = l, .fetch = f, .redis = r, .config = c};
     list_init(&s->lookups);
+    dependency_init(&s->api, SLICE("context"), &c->breaker);
+    s->calls.most = c->max_inflight;
     generation_init(&s->generation, l, r, c->key_prefix);
 }
 
@@ -36,17 +38,33 @@ void sources_flush(struct sources *s, uint64_t tag)
     s->epoch++;
 }
 
-static void set_calls_out(struct sources *s, int change)
+/* A 5xx may come of this one profile: the same one again says no more than once. */
+static enum dependency_outcome blame(struct lookup *l, const struct fetch_answer *a)
 {
-    struct slice label = SLICE("context");
-    s->calls_out = (unsigned)((int)s->calls_out + change);
-    metric_set(METRIC_INFLIGHT, &label, s->calls_out);
+    enum dependency_outcome o = blame_of(a);
+    uint64_t whose, last = l->sources->last_500;
+    if (a->outcome != FETCH_ANSWERED || a->status < 500 || o == DEPENDENCY_FAILED) return o;
+    memcpy(&whose, l->key, sizeof whose);
+    l->sources->last_500 = whose;
+    return whose == last ? DEPENDENCY_UNKNOWN : DEPENDENCY_FAILED;
+}
+
+static void end_call(struct lookup *l, enum dependency_outcome o)
+{
+    l->fetch_call = NULL;
+    dependency_end(&l->sources->api, &l->slot, o, loop_now_ms(l->sources->loop));
+}
+
+static int64_t rest_ms(const struct sources *s)
+{
+    return dependency_rest_ms(&s->api, loop_now_ms(s->loop));
 }
 
 /* Hands over what was found, or why nothing was. */
 static void end(struct lookup *l, struct found f)
 {
     list_remove(&l->link);
+    if (!f.user) f.retry_ms = rest_ms(l->sources);
     l->on_found(l, f);
 }
 
@@ -54,13 +72,6 @@ static void end(struct lookup *l, struct found f)
 static bool ask_api(struct lookup *l, struct found *refusal)
 {
     struct sources *s = l->sources;
-    if (s->calls_out >= s->config->max_inflight) {
-        struct slice labels[] = {SLICE("context"), SLICE("overloaded")};
-        metric_add(METRIC_DEPENDENCY_FAILURES, labels, 1);
-        *refusal =
-            (struct found){.reason = REASON_CONTEXT_OVERLOADED, .detail = "context.max_inflight calls are out"};
-        return false;
-    }
     l->service = profile_by_service(s->config, l->verified);
     if (l->service && !profile_can_name(l->subject.name)) {
         *refusal = (struct found){.reason = REASON_CONTEXT_UNKNOWN, .detail = "the subject is a dot segment"};
@@ -70,8 +81,15 @@ static bool ask_api(struct lookup *l, struct found *refusal)
         *refusal = (struct found){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"};
         return false;
     }
+    enum dependency_word word = dependency_begin(&s->api, &s->calls, true, loop_now_ms(s->loop), &l->slot);
+    if (word != DEPENDENCY_GO) {
+        bool full = word == DEPENDENCY_FULL;
+        *refusal = (struct found){.reason = full ? REASON_CONTEXT_OVERLOADED : REASON_CONTEXT_UNAVAILABLE,
+                                  .detail = full ? "context.max_inflight calls are out" : "resting after failures",
+                                  .retry_ms = rest_ms(s)};
+        return false;
+    }
     l->fetch_call = profile_ask(s->fetch, s->config, l->service, l->subject.name, l->authorization, on_profile, l);
-    set_calls_out(s, 1);
     return true;
 }
 
@@ -136,8 +154,7 @@ static void on_profile(const struct fetch_answer *a, void *arg)
 {
     struct lookup *l = arg;
     struct found f = {.reason = REASON_FORWARDED, .source = FOUND_REMOTE, .read_ms = l->asked_ms};
-    l->fetch_call = NULL;
-    set_calls_out(l->sources, -1);
+    end_call(l, blame(l, a));
     f.user = profile_read(l->sources->config, l->service, a, &f.reason, &f.detail);
     f.shared = f.user && l->redis_key.n > 0 && !l->flushed && !f.user->anonymous;
     if (f.shared) store(l, f.user);
@@ -196,8 +213,7 @@ void lookup_withdraw(struct lookup *l)
     l->redis_call = NULL;
     if (l->fetch_call) {
         fetch_cancel(l->fetch_call);
-        l->fetch_call = NULL;
-        set_calls_out(l->sources, -1);
+        end_call(l, DEPENDENCY_UNKNOWN);
     }
     list_remove(&l->link);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/blame.h"
 #include "authz/render.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -17,6 +18,9 @@ void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct
 {
     *e = (struct engine){.loop = l, .fetch = f, .config = c};
     list_init(&e->questions);
+    dependency_init(&e->dependency, SLICE("policy"), &c->breaker);
+    e->calls.most = c->max_inflight;
+    e->what_ifs.most = c->what_if_max_inflight;
     buf_init(&e->url, NULL);
     buf_add_slice(&e->url, c->url);
     buf_add_char(&e->url, c->url.n && memchr(c->url.p, '?', c->url.n) ? '&' : '?');
@@ -37,17 +41,24 @@ void engine_finish(struct engine *e)
     buf_free(&e->authorization);
 }
 
-bool engine_full(const struct engine *e, bool what_if)
+/* What-if questions rest with the others, but have no say in it: who may ask them may not take the engine away. */
+enum dependency_word engine_begin(struct engine *e, bool what_if, struct dependency_call *slot)
 {
-    return what_if ? e->what_ifs_out >= e->config->what_if_max_inflight : e->calls_out >= e->config->max_inflight;
+    struct dependency_cap *cap = what_if ? &e->what_ifs : &e->calls;
+    return dependency_begin(&e->dependency, cap, !what_if, loop_now_ms(e->loop), slot);
 }
 
-static void set_calls_out(struct engine *e, bool what_if, int change)
+/* With on_error: allow an engine that cannot be reached at all does not rest: it refuses at once by itself, and nobody
+   is let through but on a refusal of its own, each time. */
+static enum dependency_outcome blame(const struct question *q, const struct fetch_answer *a)
 {
-    struct slice label = SLICE("policy");
-    unsigned *out = what_if ? &e->what_ifs_out : &e->calls_out;
-    *out = (unsigned)((int)*out + change);
-    metric_set(METRIC_INFLIGHT, &label, e->calls_out + e->what_ifs_out);
+    return question_bypasses(q, a) ? DEPENDENCY_ANSWERED : blame_of(a);
+}
+
+static void end_call(struct question *q, enum dependency_outcome o)
+{
+    q->call = NULL;
+    dependency_end(&q->engine->dependency, &q->slot, o, loop_now_ms(q->engine->loop));
 }
 
 static void count_call(const struct question *q, const struct answer *a, int64_t elapsed_us)
@@ -64,12 +75,16 @@ static void on_answer(const struct fetch_answer *fetched, void *arg)
 {
     struct question *q = arg;
     struct answer a;
-    q->call = NULL;
-    set_calls_out(q->engine, q->what_if, -1);
+    end_call(q, blame(q, fetched));
     answer_read(fetched, &a);
     count_call(q, &a, fetched->elapsed_us);
     q->on_answered(q, &a, fetched);
     answer_free(&a);
+}
+
+bool question_bypasses(const struct question *q, const struct fetch_answer *a)
+{
+    return q->engine->config->on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
 }
 
 int64_t question_limit(const struct engine *e, const struct decision_question *q)
@@ -87,10 +102,12 @@ static struct slice append(struct buf *b, struct slice s)
     return slice_make(b->p + at, s.n);
 }
 
-struct question *question_create(struct engine *e, const struct decision_question *q, const uint8_t *key)
+struct question *question_create(struct engine *e, struct dependency_call slot, const struct decision_question *q,
+                                 const uint8_t *key)
 {
     struct question *out = xzalloc(sizeof *out);
     out->engine = e;
+    out->slot = slot;
     out->use = q->use;
     out->what_if = q->uncached;
     memcpy(out->key, key, CACHE_KEY_BYTES);
@@ -127,16 +144,12 @@ void question_ask(struct question *out, const struct decision_question *q, const
         .max_bytes = e->config->max_response_bytes,
     };
     out->call = fetch_start(e->fetch, &r, on_answer, out);
-    set_calls_out(e, out->what_if, 1);
 }
 
 void question_withdraw(struct question *q)
 {
-    if (q->call) {
-        fetch_cancel(q->call);
-        q->call = NULL;
-        set_calls_out(q->engine, q->what_if, -1);
-    }
+    if (q->call) fetch_cancel(q->call);
+    if (q->slot.cap) end_call(q, DEPENDENCY_UNKNOWN);
     list_remove(&q->link);
 }
 

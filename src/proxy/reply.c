@@ -6,8 +6,6 @@
 #include "http/writer.h"
 #include "proxy/cors.h"
 
-#define RETRY_AFTER_S "1"
-
 /* What is left of the request's body and here already is passed over, so that the connection can live on. */
 static void pass_over_body(struct request *r)
 {
@@ -58,6 +56,15 @@ enum step_result reply_body(struct request *r, int status, struct slice content_
     return STEP_NEXT;
 }
 
+/* Whole seconds, not less than it takes and at least one. */
+static void add_retry_after(const struct request *r, struct buf *out)
+{
+    int64_t seconds = (r->retry_ms + 999) / 1000;
+    buf_add_lit(out, "Retry-After: ");
+    buf_add_int(out, seconds > 1 ? seconds : 1);
+    buf_add_lit(out, "\r\n");
+}
+
 enum step_result step_reply(struct request *r)
 {
     r->status = reason_status(r->reason);
@@ -79,7 +86,7 @@ enum step_result step_reply(struct request *r)
                                   ? SLICE("WWW-Authenticate: Bearer\r\n")
                                   : SLICE("WWW-Authenticate: Bearer error=\"invalid_token\", "
                                           "error_description=\"The access token is not valid\"\r\n"));
-    if (r->status == 503) buf_add_lit(&extra, "Retry-After: " RETRY_AFTER_S "\r\n");
+    if (r->status == 503) add_retry_after(r, &extra);
     bool framing = r->status == 400 || r->status == 408 || r->status == 413 || r->status == 414 || r->status == 431 ||
                    r->status == 501 || r->status == 505 || r->reason == REASON_CONNECTIONS ||
                    r->reason == REASON_OVERLOADED;

@@ -99,6 +99,18 @@ static bool start_tokens(struct wire *w, struct proxy *p, char **error)
     return p->tokens != NULL;
 }
 
+struct breaker_rules wire_breaker(const struct conf *c)
+{
+    return (struct breaker_rules){
+        .failures = (unsigned)c->breakers.failures,
+        .ratio = c->breakers.ratio,
+        .volume = (unsigned)c->breakers.volume,
+        .window_ms = c->breakers.window_ms,
+        .rest_ms = c->breakers.rest_ms,
+        .max_rest_ms = c->breakers.max_rest_ms,
+    };
+}
+
 static void start_identities(struct wire *w, struct proxy *p)
 {
     const struct conf *c = w->conf;
@@ -115,6 +127,7 @@ static void start_identities(struct wire *w, struct proxy *p)
         .timeout_ms = c->context.timeout_ms,
         .max_inflight = (unsigned)c->context.max_inflight,
         .max_bytes = (size_t)c->context.max_bytes,
+        .breaker = wire_breaker(c),
     };
     p->identities = identities_create(p->loop, p->fetch, p->redis, &identity);
 }
@@ -136,6 +149,7 @@ static void start_decisions(struct wire *w, struct proxy *p)
         .max_bytes = (size_t)c->decisions.max_bytes,
         .jitter = c->decisions.jitter,
         .what_if_max_inflight = (unsigned)c->authorize.max_inflight,
+        .breaker = wire_breaker(c),
         .grant = w->grant,
         .authorize_shape = w->authorize_shape,
     };
