@@ -57,6 +57,8 @@ void deadline_init(struct deadline *d, void (*on_due)(struct deadline *));
 void deadline_start(struct deadline_list *list, struct deadline *d);
 /* For few and uneven times (probes, refreshes): due in after_ms from now; O(n) in how many such are running. */
 void deadline_after(struct loop *l, struct deadline *d, int64_t after_ms);
+/* Due at once: in this sweep where one is under way, else in the next turn, without sleeping before it. */
+void deadline_now(struct loop *l, struct deadline *d);
 void deadline_stop(struct deadline *d); /* harmless when not running */
 bool deadline_running(const struct deadline *d);
 

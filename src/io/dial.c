@@ -150,7 +150,7 @@ static void on_connected(uv_connect_t *req, int status)
     }
     if (d->stream->uv.type == UV_TCP) uv_tcp_nodelay(&d->stream->tcp, 1);
     if (d->target.tls) {
-        const char *name = d->target.tls_name ? d->target.tls_name : d->target.host;
+        const char *name = d->target.tls_name ? d->target.tls_name : d->target.host ? d->target.host : "";
         stream_secure_client(d->stream, d->target.tls, name, on_secured);
         return;
     }

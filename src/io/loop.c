@@ -266,6 +266,14 @@ void deadline_after(struct loop *l, struct deadline *d, int64_t after_ms)
     arm(l, d->due_ms);
 }
 
+void deadline_now(struct loop *l, struct deadline *d)
+{
+    list_remove(&d->link);
+    d->due_ms = loop_now_ms(l);
+    list_add_first(&l->uneven, &d->link);
+    arm(l, d->due_ms);
+}
+
 void deadline_stop(struct deadline *d)
 {
     list_remove(&d->link);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "io/tls_stream.h"
 
 #define STREAM_PARTS 32
 #define STREAM_READ_BYTES 65536
@@ -122,8 +123,10 @@ static void on_failed_due(struct deadline *d)
     if (s->closing) return;
     if (s->ended)
         s->events->on_end(s, s->failed_error);
+    else if (s->tls && tls_shakes_hands(s))
+        tls_ended(s, s->failed_error);
     else
-        stream_got_end(s, s->failed_error);
+        stream_tell_end(s, s->failed_error);
 }
 
 static void on_socket_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -183,6 +186,14 @@ void stream_read(struct stream *s, bool on)
 {
     if (s->closing || s->ended || s->reading == on) return;
     s->reading = on;
+    if (s->tls)
+        tls_read(s);
+    else
+        stream_pull(s, on);
+}
+
+void stream_pull(struct stream *s, bool on)
+{
     if (!on) {
         s->ops->read_stop(s);
         return;
@@ -191,9 +202,9 @@ void stream_read(struct stream *s, bool on)
     if (error) fail_later(s, error);
 }
 
-void stream_send(struct stream *s, const struct slice *parts, size_t n)
+/* All parts in order: to the transport as far as it takes them at once, else to the queue. */
+static void send_now(struct stream *s, const struct slice *parts, size_t n)
 {
-    if (s->closing || s->failed_error || s->shutting) return;
     size_t i = 0, done = 0; /* parts[i] from done on is not written yet */
     while (!s->writing && s->queue_n == 0 && i < n) {
         uv_buf_t bufs[STREAM_PARTS];
@@ -224,6 +235,25 @@ void stream_send(struct stream *s, const struct slice *parts, size_t n)
     if (!s->writing && s->queue_n) write_queue(s);
 }
 
+void stream_send(struct stream *s, const struct slice *parts, size_t n)
+{
+    if (s->closing || s->failed_error || s->shutting) return;
+    if (s->tls)
+        tls_send(s, parts, n);
+    else
+        send_now(s, parts, n);
+}
+
+void stream_pass(struct stream *s, struct slice bytes)
+{
+    if (!s->closing && !s->failed_error && !s->shutting) send_now(s, &bytes, 1);
+}
+
+void stream_fail(struct stream *s, int error)
+{
+    fail_later(s, error);
+}
+
 size_t stream_queued(const struct stream *s)
 {
     size_t writing = s->writing && s->ops->unwritten ? s->ops->unwritten(s) : s->writing_n;
@@ -233,6 +263,7 @@ size_t stream_queued(const struct stream *s)
 void stream_shutdown(struct stream *s)
 {
     if (s->closing || s->shutting || s->failed_error) return;
+    if (s->tls) tls_bye(s);
     if (s->writing)
         s->want_shutdown = true;
     else
@@ -242,6 +273,7 @@ void stream_shutdown(struct stream *s)
 void stream_close(struct stream *s, void (*on_closed)(struct stream *s))
 {
     CHECK(!s->closing, "a stream is closed once");
+    if (s->tls) tls_stop(s);
     s->closing = true;
     s->on_closed = on_closed;
     deadline_stop(&s->failed);
@@ -251,10 +283,22 @@ void stream_close(struct stream *s, void (*on_closed)(struct stream *s))
 
 void stream_got(struct stream *s, struct slice data)
 {
-    if (!s->closing && !s->ended) s->events->on_read(s, data);
+    if (s->closing || s->ended) return;
+    if (s->tls)
+        tls_got(s, data);
+    else
+        s->events->on_read(s, data);
 }
 
 void stream_got_end(struct stream *s, int error)
+{
+    if (s->tls && !s->closing && !s->ended)
+        tls_ended(s, error);
+    else
+        stream_tell_end(s, error);
+}
+
+void stream_tell_end(struct stream *s, int error)
 {
     if (s->closing || s->ended) return;
     s->ended = true;
@@ -262,7 +306,7 @@ void stream_got_end(struct stream *s, int error)
         s->failed_error = error;
         deadline_stop(&s->failed);
     }
-    if (s->reading) s->ops->read_stop(s);
+    if (s->reading || s->tls) s->ops->read_stop(s);
     s->reading = false;
     s->events->on_end(s, error);
 }
@@ -283,11 +327,12 @@ void stream_written(struct stream *s, int status)
         return;
     }
     if (s->want_shutdown) shutdown_now(s);
-    if (s->events->on_drain) s->events->on_drain(s);
+    if (s->events->on_drain && !(s->tls && tls_shakes_hands(s))) s->events->on_drain(s);
 }
 
 void stream_closed(struct stream *s)
 {
     void (*on_closed)(struct stream *) = s->on_closed;
+    if (s->tls) tls_free(s);
     if (on_closed) on_closed(s);
 }

@@ -115,6 +115,26 @@ static void uneven_times_fire_in_order_of_due_time(void **state)
         assert_int_equal(p[i].order, order[i]);
 }
 
+/* In the next turn, whatever else waits for the clock; not inside the call. */
+static void due_at_once(void **state)
+{
+    struct loop *l = *state;
+    struct probe later, now;
+    probe_init(&later, l);
+    probe_init(&now, l);
+    deadline_after(l, &later.deadline, 5);
+    deadline_now(l, &now.deadline);
+    assert_int_equal(now.fired, 0);
+    loop_turn(l);
+    assert_int_equal(now.fired, 1);
+    assert_int_equal(later.fired, 0);
+    deadline_now(l, &now.deadline);
+    deadline_stop(&now.deadline);
+    loop_turn(l);
+    assert_int_equal(now.fired, 1);
+    deadline_stop(&later.deadline);
+}
+
 static void a_callback_may_stop_restart_and_free(void **state)
 {
     struct loop *l = *state;
@@ -286,6 +306,7 @@ int main(void)
         T(fires_once_at_its_time),
         T(restart_moves_it_to_the_end),
         T(uneven_times_fire_in_order_of_due_time),
+        T(due_at_once),
         T(a_callback_may_stop_restart_and_free),
         T(real_time_is_never_early),
         T(the_tick_keeps_nothing_alive),
