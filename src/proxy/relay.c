@@ -321,7 +321,7 @@ static void on_up_data(void *owner, struct slice data)
     struct request *r = owner;
     if (!r->up_answered) r->up_first_ns = loop_clock_ns();
     r->up_answered = true;
-    watch_silence(r);
+    if (r->up_parser.head_done) watch_silence(r);
     enum reason reason = REASON_FORWARDED;
     bool tunnel = r->tunnel;
     while (data.n && !r->up_done) {
@@ -331,6 +331,7 @@ static void on_up_data(void *owner, struct slice data)
         }
         if (!r->up_parser.head_done) {
             if (!take_head(r, &data, &reason)) break;
+            watch_silence(r); /* only a whole head is progress: one that comes byte by byte is as late as none */
         } else {
             long used = parser_body(&r->up_parser, data);
             if (used < 0) {
