@@ -1,11 +1,13 @@
 # A thin front: each target is one script, and each script also runs by itself.
-.PHONY: all demo test cov fuzz bench docs
+.PHONY: all demo test test-chaos cov fuzz bench docs
 all:
 	@scripts/build release
 demo:
 	@scripts/demo
 test:
 	@scripts/test
+test-chaos:
+	@scripts/chaos full
 cov:
 	@scripts/cov
 fuzz:

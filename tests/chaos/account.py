@@ -1,0 +1,92 @@
+"""Every request accounted for: the client's record, the access log, the API's own record and the metrics are joined by
+request id."""
+import collections
+import json
+
+
+class Account:
+    """client: rows of load.Client.end(); logs: texts of the daemons' logs; record: the API's record file."""
+
+    def __init__(self, client, logs, record):
+        self.client = {row[0]: row for row in client}
+        assert len(self.client) == len(client), "the client has an id twice"
+        self.lines = collections.defaultdict(list)
+        self.reasons = collections.Counter()
+        names = {row[0].rsplit("-", 1)[0] for row in client}
+        for text in logs:
+            for line in text.splitlines():
+                if b'"event":"request"' not in line:
+                    continue
+                said = json.loads(line)
+                self.reasons[said["reason"]] += 1
+                if said["request_id"].rsplit("-", 1)[0] in names:
+                    self.lines[said["request_id"]].append(said)
+        self.forwarded = collections.defaultdict(list)
+        with open(record, encoding="ascii") as file:
+            for line in file:
+                id, method, path, grants, member = line.split()
+                if id.rsplit("-", 1)[0] in names:
+                    self.forwarded[id].append((method, path, int(grants), member))
+
+    def by_status(self):
+        return dict(sorted(collections.Counter(row[2] for row in self.client.values()).items()))
+
+    def by_kind(self):
+        seen = collections.defaultdict(collections.Counter)
+        for _, kind, status, _, _, _ in self.client.values():
+            seen[kind][status] += 1
+        return {kind: dict(sorted(count.items())) for kind, count in sorted(seen.items())}
+
+    def lost(self):
+        """Requests without a whole answer."""
+        return [row for row in self.client.values() if row[2] == 0]
+
+    def check_log(self, cut=()):
+        """Each answered request has exactly one access line, with the status the client saw; one that was sent again has
+        two. cut: ids whose line may be missing or half done (the daemon was killed)."""
+        wrong = []
+        for id, (_, kind, status, _, _, how) in self.client.items():
+            lines = self.lines.get(id, [])
+            if id in cut or status == 0:
+                if len(lines) > 2:
+                    wrong.append((id, kind, "lines", len(lines)))
+            elif how == "retried":
+                if not any(line["status"] == status for line in lines):
+                    wrong.append((id, kind, status, lines))
+            elif len(lines) != 1 or lines[0]["status"] != status:
+                wrong.append((id, kind, status, [(line["status"], line["reason"]) for line in lines]))
+        assert not wrong, f"{len(wrong)} requests are not accounted for in the log: {wrong[:5]}"
+        strange = [id for id in self.lines if id not in self.client]
+        assert not strange, f"in the log, but nobody asked: {strange[:5]}"
+
+    def check_allowed(self, public=("/ping",), killed=False):
+        """What reached the API was allowed, by the access line of the same request; it carries one grant, and none where
+        the route is public. killed: a daemon's line may have died with it."""
+        wrong = []
+        for id, arrived in self.forwarded.items():
+            lines = self.lines.get(id, [])
+            for _, path, grants, _ in arrived:
+                is_public = path.startswith(tuple("/cwms-data" + prefix for prefix in public))
+                allowed = any(line.get("decision") == "allow" for line in lines) or is_public
+                if not allowed and not (killed and not lines):
+                    wrong.append((id, path, "not allowed", lines))
+                if grants != (0 if is_public else 1):
+                    wrong.append((id, path, "grants", grants))
+            if len(arrived) > len(lines) + sum(bool(line.get("retried")) for line in lines) and not killed:
+                wrong.append((id, "arrived", len(arrived)))
+        assert not wrong, f"{len(wrong)} forwarded without an allow or too often: {wrong[:5]}"
+        missing = [id for id, (_, kind, status, _, _, _) in self.client.items()
+                   if status in (200, 101) and kind != "authorize" and id not in self.forwarded]
+        assert not missing, f"answered, but the API never saw them: {missing[:5]}"
+
+    def check_metrics(self, counts):
+        """requests_ended_total of daemons that were never killed; the scrape itself is not yet counted in itself."""
+        counted = collections.Counter()
+        for label, value in counts.items():
+            counted[label.split('"')[1]] += int(value)
+        logged = dict(self.reasons)
+        assert {k: v for k, v in counted.items() if v} == logged, (dict(counted), logged)
+
+    def slowest(self, kinds=None):
+        took = sorted(row[3] for row in self.client.values() if kinds is None or row[1] in kinds)
+        return {"p50": took[len(took) // 2], "p99": took[int(len(took) * 0.99)], "max": took[-1]} if took else {}
