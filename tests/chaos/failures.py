@@ -30,6 +30,7 @@ FAULTS = {
     "status_403": "answers 403",
     "status_404": "answers 404",
     "status_503": "answers 503",
+    "rests": "has failed `breakers.failures` times in a row",
 }
 FAULTS_OF_REDIS = {
     "status_400": "answers with an error (NOPERM)",
@@ -61,6 +62,12 @@ def issuer(fault, kind, detail, at_most=None):
 
 def upstream(fault, status, reason, detail, at_most=None):
     return Row("upstream", fault, status, reason, at_most, ("requests_ended_total", {"reason": reason}), (detail,))
+
+
+def rests(dependency, reason):
+    """Refused without a call, until the rest is over and one call that tries has succeeded."""
+    return Row(dependency, "rests", 503, reason, None, calls(dependency, "resting"),
+               (f'"reason":"{reason}"', "resting after failures"))
 
 
 BROKE_OFF = "the policy engine broke off"
@@ -103,6 +110,7 @@ TABLE = [
     policy("status_503", 503, "policy_unavailable", "status", OTHER_STATUS),
     Row("policy", "wrong_type", 403, "policy_malformed", None, ("requests_ended_total", {"reason": "policy_malformed"}),
         ('"reason":"policy_malformed"', "the result is neither true or false nor an object")),
+    rests("policy", "policy_unavailable"),
 
     context("refuse", 503, "context_unavailable", "unreachable", "the profile API cannot be reached"),
     context("name", 503, "context_unavailable", "unreachable", "the profile API cannot be reached"),
@@ -122,6 +130,7 @@ TABLE = [
     context("status_403", 503, "context_unavailable", "status", OTHER_STATUS),
     context("status_404", 403, "context_unknown", None, "the API does not know the caller"),
     context("status_503", 503, "context_unavailable", "status", OTHER_STATUS),
+    rests("context", "context_unavailable"),
 
     issuer("refuse", "unreachable", "the issuer cannot be reached"),
     issuer("name", "unreachable", "the issuer cannot be reached"),
@@ -164,9 +173,13 @@ Nobody notices: contexts come from the profile API instead, and the answer is ri
     "policy": ("The policy engine", """
 A request whose decision is not in memory is refused with 503, or 504 when the engine was too slow; never 403, but where
 the engine said what no policy should say: that is a denial, and an alarm. Decisions in memory are used until their end.
-`/ready` is 503. With `policy.on_error: allow` the first two rows let the request through instead, each one counted."""),
+`/ready` is 503. With `policy.on_error: allow` the first two rows let the request through instead, each one counted.
+When it cannot be reached, is silent, breaks off or says 502 to 504, that counts for its breaker (`breakers`): once open,
+requests that need it are refused at once with the rest that is left as Retry-After, until a call that tries succeeds. The
+log says `breaker` with the state, the metrics `breaker_state` and `breaker_opened_total`."""),
     "context": ("The profile API", """
-Users whose context is neither in memory nor in Redis are refused; all others are served."""),
+Users whose context is neither in memory nor in Redis are refused; all others are served. Its breaker is like that of
+the policy engine; the same profile that fails again and again counts once."""),
     "issuer": ("An issuer, before it ever gave its keys", """
 Its tokens cannot be verified: 503. Those of other issuers can. The keys are asked for again with back-off up to 5 s.
 Once they are known they are used for `max_stale_s`, whatever the issuer does: its failures are then seen in the log,

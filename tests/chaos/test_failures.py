@@ -16,7 +16,9 @@ from parts import TIMEOUTS
 AT_ONCE_MS = 250  # what is not waited for at all; the machine may be busy
 SLACK_MS = 700
 HEALS_S = 15
+FAILURES = 5  # breakers.failures
 KEYS_TIMEOUT_MS = 5000
+BREAKERS = {"volume": 100000, "rest_ms": 400, "max_rest_ms": 1000}  # open by failures in a row only; no long rests
 NOWHERE = "nowhere.invalid"  # a name that nobody may have (RFC 6761)
 
 
@@ -117,7 +119,7 @@ WAYS = {"redis": ToRedis, "policy": ToPolicy, "context": Way, "issuer": ToIssuer
 def standing(session_parts, module_doorward):
     """A daemon that is warm, and how quick others are before anything fails."""
     session_parts.faults.tell(link="upstream", framed=True)
-    daemon = module_doorward(session_parts.config())
+    daemon = module_doorward(session_parts.config(breakers=BREAKERS))
     daemon.wait_ready()
     way = Way(session_parts, daemon)
     for path, token in way.others():
@@ -177,7 +179,9 @@ def test_row(row, parts, doorward, standing):
     if not amid:
         harness.eventually(way.works, f"{row.dependency} works before", HEALS_S)
         before, since = daemon.counts("doorward_" + row.metric[0]), daemon.log_size()
-        parts.faults.set(row.dependency, row.fault)
+        parts.faults.set(row.dependency, "refuse" if row.fault == "rests" else row.fault)
+        for _ in range(FAILURES if row.fault == "rests" else 0):
+            assert way.request()[0].status == row.status
     with Others(daemon, way.others() if not amid else [("/ping", None)]) as others:
         for _ in range(2):
             answer, ms, id = way.request()
