@@ -47,6 +47,7 @@ struct proxy {
     size_t conns_n;
     size_t large_unread; /* connections whose client has not taken a large answer of our own (own.c) */
     struct deadline_list header_timeout, idle_timeout, body_timeout, linger_timeout, websocket_timeout;
+    struct deadline_list budget; /* of each request that has one */
     struct deadline_list fresh_timeout; /* while draining: the first request of a connection that has not asked yet */
     struct deadline drain_delay; /* while draining: until nobody is accepted any more */
     bool draining;        /* not ready, and every answer ends its connection */

@@ -8,6 +8,7 @@
 #include "authz/decision.h"
 #include "http/parser.h"
 #include "http/target.h"
+#include "proxy/budget.h"
 #include "proxy/conn.h"
 #include "proxy/upstream.h"
 
@@ -56,6 +57,7 @@ struct request {
     struct decision *decision;
     enum found_in context_source, decision_source;
 
+    struct budget budget;
     struct upstream_call upstream_call;
     struct uconn *up;
     struct parser up_parser;

@@ -120,5 +120,6 @@ enum step_result step_forward(struct request *r)
     r->body_paused = false; /* that was the other connection */
     r->reason = REASON_UNSET;
     r->step = STEP_CONNECT;
+    budget_go_on(&r->budget);
     return STEP_NEXT;
 }

@@ -106,6 +106,7 @@ enum step_result step_collect(struct request *r)
         stream_send(&r->conn->stream, &interim, 1);
     }
     r->body_held = false;
+    budget_hold(&r->budget);
     return STEP_WAIT;
 }
 
@@ -135,6 +136,7 @@ static bool may_be_large(const struct request *r)
 enum step_result step_answer(struct request *r)
 {
     struct conn *c = r->conn;
+    budget_go_on(&r->budget);
     if (may_be_large(r) && !c->admin && r->proxy->large_unread >= LARGE_UNREAD_MAX)
         return request_fail(r, REASON_CONNECTIONS, "large answers that nobody reads");
     enum step_result result = r->own->answer(r);

@@ -64,6 +64,7 @@ void proxy_init(struct proxy *p)
     deadline_list_init(&p->header_timeout, p->loop, conf->listen.header_timeout_ms);
     deadline_list_init(&p->idle_timeout, p->loop, conf->listen.idle_timeout_ms);
     deadline_list_init(&p->body_timeout, p->loop, conf->listen.body_idle_timeout_ms);
+    deadline_list_init(&p->budget, p->loop, conf->listen.budget_ms ? conf->listen.budget_ms : 1);
     deadline_list_init(&p->websocket_timeout, p->loop, conf->listen.websocket_idle_timeout_ms);
     deadline_list_init(&p->linger_timeout, p->loop, LINGER_MS);
     deadline_list_init(&p->fresh_timeout, p->loop, FRESH_MS);

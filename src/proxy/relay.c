@@ -84,6 +84,10 @@ static void watch_silence(struct request *r)
         deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
     else
         deadline_stop(&r->up_deadline);
+    if (owes)
+        budget_go_on(&r->budget);
+    else
+        budget_hold(&r->budget);
 }
 
 /* --- out ----------------------------------------------------------------------------------------------------------- */
@@ -224,6 +228,7 @@ static void send_head(struct request *r, struct head *answer)
     buf_add_lit(&out, "\r\n");
     r->status = answer->status;
     r->answer_started = true;
+    budget_stop(&r->budget);
     batch_add(&r->conn->stream, buf_slice(&out));
 }
 

@@ -42,6 +42,7 @@ static void write_answer(struct request *r, struct slice content_type, struct sl
     bool bodiless = r->status == 204 || slice_eq(r->head->method, SLICE("HEAD"));
     struct slice parts[] = {buf_slice(&out), bodiless ? SLICE("") : body};
     r->answer_started = true;
+    budget_stop(&r->budget);
     r->bytes_out = parts[1].n;
     stream_send(&r->conn->stream, parts, 2);
     r->step = STEP_FINISH;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/metric.h"
 #include "proxy/accesslog.h"
+#include "proxy/budget.h"
 #include "proxy/own.h"
 #include "proxy/peer.h"
 #include "proxy/relay.h"
@@ -20,6 +21,8 @@ static const struct step_row steps[STEP_COUNT] = {
 #include "proxy/steps.def"
 #undef STEP
 };
+
+static void on_budget_spent(struct budget *b);
 
 const char *step_name(enum step s)
 {
@@ -45,6 +48,7 @@ static struct request *create(struct conn *c)
 void request_begin(struct conn *c, struct slice head_bytes)
 {
     struct request *r = create(c);
+    if (r->conf->listen.budget_ms) budget_start(&r->budget, &c->proxy->budget, on_budget_spent);
     r->head_bytes = head_bytes.n;
     enum reason reason =
         parser_head(&c->parser, head_bytes, r->arena, (size_t)r->conf->listen.max_headers, false);
@@ -211,9 +215,47 @@ static void cancel_all(struct request *r)
     }
 }
 
+static const char *awaited(enum step s)
+{
+    switch (s) {
+    case STEP_AUTHENTICATE:
+        return "waiting for the issuer's keys";
+    case STEP_IDENTIFY:
+        return "waiting for the context";
+    case STEP_DECIDE:
+        return "waiting for the decision";
+    case STEP_CONNECT:
+        return "waiting for a connection";
+    case STEP_FORWARD:
+        return "waiting for the answer";
+    case STEP_ADMIT:
+    case STEP_ROUTE:
+    case STEP_COLLECT:
+    case STEP_ANSWER:
+    case STEP_REPLY:
+    case STEP_FINISH:
+    case STEP_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+/* What it waits for goes on where others wait for it too. */
+static void on_budget_spent(struct budget *b)
+{
+    struct request *r = container_of(b, struct request, budget);
+    const char *detail = awaited(r->step);
+    CHECK(detail && !r->answer_started, "a budget runs while others are waited for");
+    cancel_all(r);
+    if (r->up) relay_release(r);
+    request_fail(r, REASON_BUDGET, detail);
+    request_run(r);
+}
+
 /* The end of every request: told to log and metrics, and nothing of it held any longer. */
 static void let_go(struct request *r)
 {
+    budget_stop(&r->budget);
     relay_release(r);
     accesslog_write(r);
     if (r->decision) decision_release(r->decision);

@@ -288,6 +288,18 @@ static void caps(void **state)
     flow_end();
 }
 
+static void budget(void **state)
+{
+    (void)state;
+    flow_start(&(struct flow_config){.listen = "budget_ms: 1000"});
+    struct memory *c = flow_client();
+    flow_send(c, "GET /public HTTP/1.1\r\nHost: a\r\n\r\n");
+    flow_pass(1000);
+    flow_expect_reason(c, REASON_BUDGET);
+    seen[REASON_BUDGET] = true;
+    flow_end();
+}
+
 /* Refused before a byte is read: the whole budget, and that of one address. */
 static void connections(void **state)
 {
@@ -339,7 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_table),      cmocka_unit_test(by_token), cmocka_unit_test(unknown_key),
-        cmocka_unit_test(too_large),     cmocka_unit_test(caps),     cmocka_unit_test(connections),
+        cmocka_unit_test(too_large),     cmocka_unit_test(caps), cmocka_unit_test(budget),     cmocka_unit_test(connections),
         cmocka_unit_test(none_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
