@@ -31,8 +31,9 @@ struct tls_config {
 enum tls_error {
     TLS_NOT_SPOKEN = -20001,  /* the peer does not speak TLS (plain HTTP …) */
     TLS_CERTIFICATE = -20002, /* the peer's certificate is missing, or was refused by us */
-    TLS_REFUSED = -20003,     /* the peer sent an alert: it refuses our certificate, wants one, or finds no version */
-    TLS_PROTOCOL = -20004,    /* nothing in common, or broken records */
+    TLS_CERTIFICATE_REFUSED = -20003, /* ours, by the peer's alert; or it wants one and got none */
+    TLS_REFUSED = -20004,     /* any other alert of the peer: it finds no version, no cipher … */
+    TLS_PROTOCOL = -20005,    /* nothing in common, or broken records */
 };
 
 /* With one reference. NULL: *error is a heap text that names what is wrong (certificate, key, ca) and why; never a byte

@@ -16,6 +16,7 @@
 #include "remote/fetch.h"
 #include "remote/redis.h"
 
+struct tls_context;
 struct upstream;
 struct ready;
 struct listener;
@@ -38,6 +39,7 @@ struct proxy {
     struct decisions *decisions;
     struct grant *grant;
     struct upstream **upstreams; /* in the order of conf->upstreams */
+    struct tls_context **upstream_tls; /* likewise; of wire. NULL entries: plain */
     struct ready *ready;
     struct name_set *stripped;   /* the grant header and strip_headers */
     struct lift *lifts;

@@ -47,7 +47,8 @@ struct upstream_call {
     struct upstream *upstream;
 };
 
-struct upstream *upstream_create(struct loop *l, const struct conf_upstream *c);
+/* tls: for https; held. */
+struct upstream *upstream_create(struct loop *l, const struct conf_upstream *c, struct tls_context *tls);
 void upstream_close(struct upstream *u); /* drops the idle ones; lent ones are dropped when they come back */
 void upstream_free(struct upstream *u);  /* when no connection is left */
 struct deadline_list *upstream_silence(struct upstream *u); /* response_timeout_ms */

@@ -130,7 +130,6 @@ const char *form_base_url(struct arena *a, struct slice *text)
     struct net_url url;
     const char *wrong = net_url(*text, &url);
     if (wrong) return wrong;
-    if (slice_eq(url.scheme, SLICE("https"))) return "https to the upstream is not supported yet, expected http";
     if (url.query) return "a query in the URL, expected none";
     while (url.path.n && url.path.p[url.path.n - 1] == '/') url.path.n--;
     if (url.path.n == 0) return NULL;

@@ -251,6 +251,7 @@ const char *tls_error_label(int error)
         return "not_tls";
     case TLS_CERTIFICATE:
         return "certificate";
+    case TLS_CERTIFICATE_REFUSED:
     case TLS_REFUSED:
         return "alert";
     case TLS_PROTOCOL:

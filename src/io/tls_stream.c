@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/tls_fault.h"
 
 #define RECORD_BYTES 16384
 #define SEALED_BYTES (RECORD_BYTES + 512) /* a record with all that is around it */
@@ -37,6 +38,7 @@ struct tls_stream {
     bool server;
     bool began;             /* something came */
     bool running;
+    bool pulls;             /* the transport is read */
     bool said_bye;
     bool has_end;           /* end_error is to be told once reading is on */
     int end_error;
@@ -67,32 +69,18 @@ static void flush(struct tls_stream *t)
     stream_pass(t->stream, bytes);
 }
 
-/* What went wrong just now in OpenSSL, as an error and in words. Empties its queue. */
+static void pull(struct tls_stream *t, bool on)
+{
+    if (t->pulls == on) return;
+    t->pulls = on;
+    stream_pull(t->stream, on);
+}
+
+/* What went wrong just now in OpenSSL. */
 static int explain(struct tls_stream *t)
 {
-    unsigned long code = ERR_peek_error();
-    int reason = ERR_GET_REASON(code), error = TLS_PROTOCOL;
-    long verified = SSL_get_verify_result(t->ssl);
-    const char *text = code ? ERR_reason_error_string(code) : NULL;
-    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-        error = TLS_CERTIFICATE;
-        if (verified == X509_V_ERR_HOSTNAME_MISMATCH || verified == X509_V_ERR_IP_ADDRESS_MISMATCH)
-            snprintf(t->fault, sizeof t->fault, "the certificate is not for %.150s", t->name);
-        else
-            snprintf(t->fault, sizeof t->fault, "%s", X509_verify_cert_error_string(verified));
-    } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
-        error = TLS_CERTIFICATE;
-        snprintf(t->fault, sizeof t->fault, "no certificate was shown");
-    } else if (reason >= SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256) {
-        const char *alert = text ? strstr(text, "alert ") : NULL; /* "tlsv13 alert certificate required" */
-        error = TLS_REFUSED;
-        snprintf(t->fault, sizeof t->fault, "the peer refused: %s", alert ? alert + strlen("alert ") : "an alert");
-    } else {
-        snprintf(t->fault, sizeof t->fault, "%s", text ? text : "a fault of TLS");
-    }
     t->has_fault = true;
-    ERR_clear_error();
-    return error;
+    return tls_fault(t->ssl, t->name, t->fault, sizeof t->fault);
 }
 
 static int blame(struct tls_stream *t, int error, const char *why)
@@ -227,7 +215,7 @@ static void run(struct tls_stream *t)
     t->running = false;
     if (s->closing || s->ended) t->in = slice_make(NULL, 0);
     save(t);
-    if (!s->closing && !s->ended) stream_pull(s, t->state != OPEN || s->reading);
+    if (!s->closing && !s->ended) pull(t, t->state != OPEN || s->reading);
 }
 
 static bool begins_well(const struct tls_stream *t, struct slice bytes)
@@ -273,7 +261,7 @@ void tls_read(struct stream *s)
     if (s->reading && (t->in.n || t->has_end))
         deadline_now(s->loop, &t->resume);
     else
-        stream_pull(s, s->reading);
+        pull(t, s->reading);
 }
 
 static void on_resume(struct deadline *d)
@@ -429,7 +417,7 @@ void stream_secure_server(struct stream *s, struct tls_context *ctx, stream_secu
 {
     struct tls_stream *t = secure(s, ctx, true, on_secured);
     SSL_set_accept_state(t->ssl);
-    stream_pull(s, true);
+    pull(t, true);
 }
 
 /* Whom the certificate must be for. False: it is no name that one could be for. */
@@ -458,7 +446,7 @@ void stream_secure_client(struct stream *s, struct tls_context *ctx, const char 
     SSL_do_handshake(t->ssl); /* it can only want the answer: what goes wrong shows when that is read */
     ERR_clear_error();
     flush(t);
-    stream_pull(s, true);
+    pull(t, true);
 }
 
 struct slice stream_peer_subject(const struct stream *s)

@@ -69,10 +69,21 @@ static const char *dial_fault(int error)
     }
 }
 
+/* No connection: a fault of certificates is told apart, since somebody must do something about it. */
+static enum step_result fail_dial(struct request *r)
+{
+    int error = r->upstream_call.error;
+    const char *why = r->upstream_call.why;
+    bool certificate = error == TLS_CERTIFICATE || error == TLS_CERTIFICATE_REFUSED;
+    bool tls = certificate || error == TLS_NOT_SPOKEN || error == TLS_REFUSED || error == TLS_PROTOCOL;
+    const char *detail = tls && why ? arena_copy(r->arena, slice_str(why)).p : dial_fault(error);
+    return request_fail(r, certificate ? REASON_UPSTREAM_CERTIFICATE : REASON_UPSTREAM_UNREACHABLE, detail);
+}
+
 static enum step_result took_upstream(struct request *r)
 {
     r->up = r->upstream_call.conn;
-    if (!r->up) return request_fail(r, REASON_UPSTREAM_UNREACHABLE, dial_fault(r->upstream_call.error));
+    if (!r->up) return fail_dial(r);
     r->up_reused = r->up->reused;
     r->step = STEP_FORWARD;
     return STEP_NEXT;

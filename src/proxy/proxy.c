@@ -60,7 +60,8 @@ void proxy_init(struct proxy *p)
     read_stripped(p);
     p->routes = routes_create(conf->routes, conf->routes_n);
     p->upstreams = xzalloc((conf->upstreams_n + 1) * sizeof *p->upstreams);
-    for (size_t i = 0; i < conf->upstreams_n; i++) p->upstreams[i] = upstream_create(p->loop, &conf->upstreams[i]);
+    for (size_t i = 0; i < conf->upstreams_n; i++)
+        p->upstreams[i] = upstream_create(p->loop, &conf->upstreams[i], p->upstream_tls[i]);
     deadline_list_init(&p->header_timeout, p->loop, conf->listen.header_timeout_ms);
     deadline_list_init(&p->idle_timeout, p->loop, conf->listen.idle_timeout_ms);
     deadline_list_init(&p->body_timeout, p->loop, conf->listen.body_idle_timeout_ms);

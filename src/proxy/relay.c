@@ -369,7 +369,11 @@ static void on_up_end(void *owner, int error)
         deliver(r, false);
         return;
     }
-    fail(r, REASON_UPSTREAM_CLOSED, r->up_answered ? "the answer broke off" : "closed without an answer");
+    const char *fault = stream_tls_fault(&r->up->stream);
+    const char *detail = r->up_answered ? "the answer broke off" : "closed without an answer";
+    if (fault) detail = arena_copy(r->arena, slice_str(fault)).p;
+    /* TLS 1.3: whoever wants a certificate of us says so only now */
+    fail(r, error == TLS_CERTIFICATE_REFUSED ? REASON_UPSTREAM_CERTIFICATE : REASON_UPSTREAM_CLOSED, detail);
 }
 
 void relay_client_drained(struct request *r)

@@ -12,6 +12,7 @@
 struct upstream {
     struct loop *loop;
     const struct conf_upstream *conf;
+    struct tls_context *tls; /* NULL: plain */
     struct list idle; /* most recently used first */
     size_t idle_n;
     size_t open_n;
@@ -109,11 +110,13 @@ static struct uconn *find_idle(struct upstream *u, enum borrow how)
     return c;
 }
 
-struct upstream *upstream_create(struct loop *l, const struct conf_upstream *conf)
+struct upstream *upstream_create(struct loop *l, const struct conf_upstream *conf, struct tls_context *tls)
 {
+    CHECK(conf->secure == (tls != NULL), "https is spoken where it is asked for");
     struct upstream *u = xzalloc(sizeof *u);
     u->loop = l;
     u->conf = conf;
+    u->tls = tls ? tls_context_hold(tls) : NULL;
     list_init(&u->idle);
     deadline_list_init(&u->idle_timeout, l, conf->idle_timeout_ms ? conf->idle_timeout_ms : 1); /* 0: none is kept */
     deadline_list_init(&u->silence, l, conf->response_timeout_ms);
@@ -129,6 +132,7 @@ void upstream_close(struct upstream *u)
 void upstream_free(struct upstream *u)
 {
     CHECK(u->open_n == 0, "every connection of the pool is closed");
+    tls_context_release(u->tls);
     free(u);
 }
 
@@ -170,7 +174,8 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
     c->owner = owner;
     u->open_n++;
     call->dialling = c;
-    struct dial_target target = {.host = u->conf->endpoints[0].host.p, .port = u->conf->endpoints[0].port};
+    struct dial_target target = {.host = u->conf->endpoints[0].host.p, .port = u->conf->endpoints[0].port, .tls = u->tls};
+    if (u->conf->tls_server_name.n) target.tls_name = u->conf->tls_server_name.p;
     call->dial = dial_start(u->loop, &target, u->conf->connect_timeout_ms, &c->stream, &uconn_stream_events, on_dialled,
                             call);
     return OP_PENDING;

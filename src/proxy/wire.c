@@ -2,15 +2,18 @@
    means is said in conf/ and in the part's own header. */
 #include "proxy/wire.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "io/tls.h"
 
 struct wire {
     const struct conf *conf;
     struct issuer_config *issuers;
     struct shape *context_shape, *grant_shape, *authorize_shape;
     struct grant *grant;
+    struct tls_context **upstream_tls; /* in the order of conf->upstreams; NULL entries: plain */
 };
 
 static struct texts texts_of(struct conf_list list)
@@ -45,6 +48,30 @@ static void copy_issuers(struct wire *w)
     }
 }
 
+/* Says of which upstream a fault of its certificates is. */
+static bool name_fault(const struct conf_upstream *u, bool only, char **error)
+{
+    char text[400];
+    snprintf(text, sizeof text, only ? "upstream%.0s.tls: %s" : "upstreams.%.100s.tls: %s", u->name.p, *error);
+    free(*error);
+    *error = xstrdup(text);
+    return false;
+}
+
+static bool make_upstream_tls(struct wire *w, char **error)
+{
+    const struct conf *c = w->conf;
+    w->upstream_tls = xzalloc((c->upstreams_n + 1) * sizeof *w->upstream_tls);
+    for (size_t i = 0; i < c->upstreams_n; i++) {
+        const struct conf_upstream *u = &c->upstreams[i];
+        struct tls_config tls = {.ca = u->tls.ca, .certificate = u->tls.certificate, .key = u->tls.key, .http = true};
+        if (!u->secure) continue;
+        w->upstream_tls[i] = tls_client_create(&tls, error);
+        if (!w->upstream_tls[i]) return name_fault(u, i == 0, error);
+    }
+    return true;
+}
+
 struct wire *wire_prepare(const struct conf *c, char **error)
 {
     static const enum grant_format formats[] = {
@@ -56,7 +83,8 @@ struct wire *wire_prepare(const struct conf *c, char **error)
               compile(&w->grant_shape, c->grant.shape_name, c->grant.shape, error) &&
               compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error) &&
               (!w->grant_shape || grant_try(w->grant_shape, c->grant.shape_name.p, error)) &&
-              (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error));
+              (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error)) &&
+              make_upstream_tls(w, error);
     if (ok) {
         struct grant_config grant = {
             .format = formats[c->grant.format],
@@ -159,6 +187,7 @@ static void start_decisions(struct wire *w, struct proxy *p)
 bool wire_start(struct wire *w, struct proxy *p, char **error)
 {
     p->grant = w->grant;
+    p->upstream_tls = w->upstream_tls;
     p->fetch = fetch_create(p->loop);
     if (!start_redis(w, p, error) || !start_tokens(w, p, error)) return false;
     start_identities(w, p);
@@ -187,6 +216,8 @@ void wire_free(struct wire *w)
     if (w->context_shape) shape_destroy(w->context_shape);
     if (w->grant_shape) shape_destroy(w->grant_shape);
     if (w->authorize_shape) shape_destroy(w->authorize_shape);
+    for (size_t i = 0; w->upstream_tls && i < w->conf->upstreams_n; i++) tls_context_release(w->upstream_tls[i]);
+    free(w->upstream_tls);
     free(w->issuers);
     free(w);
 }

@@ -161,8 +161,6 @@ static const struct {
     {"CWMS_API_URL=api:7000", "environment: CWMS_API_URL: no URL with a host, expected http://host[:port][/path] or "
                               "https://...\nenvironment: CWMS_API_URL: no URL with a host, expected http://host[:port]"
                               "[/path] or https://...\n"},
-    {"CWMS_API_URL=https://api/cwms-data",
-     "environment: CWMS_API_URL: https to the upstream is not supported yet, expected http\n"},
     {"CWMS_API_TIMEOUT=30s",
      "environment: CWMS_API_TIMEOUT: \"30s\" given, expected a whole number from 1 to 3600000\n"},
     {"CWMS_API_KEY=a\x01", "environment: CWMS_API_KEY: not printable ASCII in one line, expected that\n"},

@@ -143,8 +143,6 @@ static const struct refusal with_route[] = {
      "c.yaml:1: admin.token_file: \"long\": the file is too long, expected a file that can be read\n"},
     {"admin: { token_file: [secret] }", "c.yaml:1: admin.token_file: no name of a file given, expected one\n"},
     /* upstreams */
-    {"upstream: { url: https://api.example }",
-     "c.yaml:1: upstream.url: https to the upstream is not supported yet, expected http\n"},
     {"upstream: { url: http://user:pass@api }", "c.yaml:1: upstream.url: user info in the URL, expected none\n"},
     {"upstream: { url: http://api/base?x=1 }", "c.yaml:1: upstream.url: a query in the URL, expected none\n"},
     {"upstream: { url: \"http://api/base#x\" }", "c.yaml:1: upstream.url: a fragment in the URL, expected none\n"},

@@ -156,9 +156,9 @@ static void refuses(void **state)
         assert_string_equal(stream_tls_fault(&judge->stream), r->why);
         if (judged->error == 0) { /* TLS 1.3: the client was done already */
             assert_int_equal(judged->ends, 1);
-            assert_int_equal(judged->end_error, TLS_REFUSED);
+            assert_int_equal(judged->end_error, TLS_CERTIFICATE_REFUSED);
         } else {
-            assert_int_equal(judged->error, TLS_REFUSED);
+            assert_int_equal(judged->error, TLS_CERTIFICATE_REFUSED);
         }
         if (!strstr(stream_tls_fault(&judged->stream), r->other)) fail_msg("%zu: %s", i, stream_tls_fault(&judged->stream));
         end_send(judge, "not to be sent");

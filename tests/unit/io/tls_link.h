@@ -38,6 +38,7 @@ static inline struct end *end_of(const struct stream *s)
 
 static inline int end_read_start(struct stream *s)
 {
+    if (end_of(s)->pulls) return UV_EALREADY; /* as libuv does */
     end_of(s)->pulls = true;
     return 0;
 }
