@@ -1,6 +1,9 @@
 /* authz/decision: the question to the policy engine, a strict reading of the answer, and the cache of both outcomes.
    Only an explicit allow allows. One flight per key. The key is SHA-256 over exactly the bytes of the policy input
-   without its volatile fields (timestamp, request id), the use and the flush tags; key and input cannot drift apart. */
+   without its volatile fields (timestamp, request id), the use and the flush tags; key and input cannot drift apart. With
+   stale_s an allow past its time still answers at once while one question in the background, made of the request that
+   hit it, brings the next; a denial never does. What the engine says replaces or ends it; that it says nothing (away,
+   broken off, 5xx) does not, until the hard end. */
 #ifndef AUTHZ_DECISION_H
 #define AUTHZ_DECISION_H
 
@@ -31,6 +34,7 @@ struct decisions_config {
     bool on_error_allow; /* only when the engine cannot be reached at all */
     size_t max_response_bytes;
     int64_t ttl_s, deny_ttl_s; /* of a bare boolean, or an answer without ttl */
+    int64_t stale_s; /* how much longer an allow is used while the engine is asked again; 0: not */
     int64_t revision_grace_s;
     size_t max_entries, max_bytes;
     double jitter; /* 0 to 1: a lifetime is shortened by up to that part */
@@ -69,7 +73,9 @@ struct decision_question {
 };
 
 struct decision {
-    struct cache_entry entry;
+    struct cache_entry entry; /* expires_ms: the hard end */
+    int64_t fresh_ms;         /* monotonic: from then on it is stale, and asked for again */
+    int64_t asked_again_ms;   /* monotonic: when that was done last; 0 never */
     bool allow;
     bool bypassed;         /* let through by on_error */
     struct slice id;       /* decision_id, made here, in the grant too */
@@ -85,6 +91,7 @@ struct decision_call {
     enum reason reason;        /* FORWARDED with an allow; POLICY_DENIED … otherwise */
     const char *detail;        /* fixed text for the log, or NULL */
     enum found_in source;
+    bool stale;                /* found past its time: the engine is asked again */
     int64_t retry_ms;          /* of a refusal: what is left of the engine's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;

@@ -1,5 +1,8 @@
 /* authz/identity: a token to the user's context: memory, then Redis, then the API's profile endpoint; one flight per
-   key. Key: issuer + subject for verified tokens, the credential's digest otherwise; never a name alone. */
+   key. Key: issuer + subject for verified tokens, the credential's digest otherwise; never a name alone. With stale_s a
+   context past its time in memory still answers at once while one lookup in the background, with the credential of the
+   request that hit it, brings the next. What the API says replaces or ends it (401, 403, 404, no context); that it says
+   nothing (away, broken off, 5xx) does not, until the hard end. */
 #ifndef AUTHZ_IDENTITY_H
 #define AUTHZ_IDENTITY_H
 
@@ -25,6 +28,8 @@ struct identity_config {
     struct slice key_prefix;            /* of Redis keys */
     int64_t ttl_s;                      /* in Redis */
     int64_t memory_ttl_s;
+    int64_t stale_s; /* how much longer it is used from memory while it is asked for again; 0: not */
+    double jitter;   /* 0 to 1: a lifetime, in memory or Redis, is shortened by up to that part */
     size_t memory_entries;
     int64_t timeout_ms;
     unsigned max_inflight;
@@ -33,7 +38,9 @@ struct identity_config {
 };
 
 struct user {
-    struct cache_entry entry; /* expires_ms: the end in memory; tags as of the token */
+    struct cache_entry entry; /* expires_ms: the hard end in memory; tags as of the token */
+    int64_t fresh_ms;         /* monotonic: from then on it is stale in memory, and asked for again */
+    int64_t asked_again_ms;   /* monotonic: when that was done last; 0 never */
     int64_t end_ms;           /* monotonic: the context's end, memory and Redis together */
     struct slice json;        /* the context, ASCII JSON object text, NUL behind it */
     struct slice id;          /* its "id" as text, for the log */
@@ -52,6 +59,7 @@ struct identity_call {
     enum reason reason;
     const char *detail; /* fixed text for the log */
     enum found_in source;
+    bool stale;         /* found in memory past its time: it is asked for again */
     int64_t retry_ms;   /* of a refusal: what is left of the API's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;

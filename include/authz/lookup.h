@@ -32,8 +32,9 @@ struct found { /* what a lookup came to */
     const char *detail;
     enum found_in source;
     int64_t retry_ms; /* of a refusal: what is left of the API's rest; 0 when it does not rest */
-    bool shared;     /* Redis has it too, or will have */
-    int64_t read_ms; /* monotonic: when it was read from the API */
+    bool nothing_said; /* without user: the API was not asked, or was in no state to answer */
+    bool shared;       /* Redis has it too, or will have */
+    int64_t read_ms;   /* monotonic: when it was read from the API */
 };
 
 struct lookup {

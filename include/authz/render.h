@@ -18,7 +18,8 @@ struct verdict { /* what is known of a decision before it is rendered */
     uint64_t revision;
     int64_t now_ms; /* monotonic */
     int64_t wall_ms;
-    int64_t end_ms; /* monotonic: how long it may be kept; not after now: not at all */
+    int64_t fresh_ms; /* monotonic: how long it is used without asking again */
+    int64_t end_ms;   /* monotonic: how long it may be kept; not after now: not at all */
 };
 
 /* The part of a shape's input that is the question's: {"user":…,"request":{…}. Nothing volatile in it. */

@@ -56,6 +56,7 @@ struct request {
     struct decision_call decision_call;
     struct decision *decision;
     enum found_in context_source, decision_source;
+    bool stale;               /* one of them was past its time */
 
     struct budget budget;
     struct upstream_call upstream_call;

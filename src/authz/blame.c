@@ -15,3 +15,8 @@ enum dependency_outcome blame_of(const struct fetch_answer *a)
     }
     return a->status >= 502 && a->status <= 504 ? DEPENDENCY_FAILED : DEPENDENCY_ANSWERED;
 }
+
+bool blame_nothing_said(const struct fetch_answer *a)
+{
+    return blame_of(a) == DEPENDENCY_FAILED || (a->outcome == FETCH_ANSWERED && (a->status >= 500 || a->status == 429));
+}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/blame.h"
 #include "authz/digest.h"
 #include "authz/question.h"
 #include "authz/render.h"
@@ -14,6 +15,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
+
+#define ASK_AGAIN_MS 1000 /* for one stale decision, at most so often */
 
 struct decisions {
     struct loop *loop;
@@ -89,23 +92,31 @@ void decisions_destroy(struct decisions *d)
     free(d);
 }
 
-/* ttl_ms: the answer's; -1 none. */
-static int64_t end_of(const struct decisions *d, bool allow, int64_t ttl_ms, int64_t route_ttl_ms, int64_t limit_ms)
+static int64_t least(int64_t a, int64_t b)
 {
-    const struct decisions_config *c = &d->config;
-    if (ttl_ms < 0) ttl_ms = route_ttl_ms > 0 ? route_ttl_ms : (allow ? c->ttl_s : c->deny_ttl_s) * 1000;
-    ttl_ms -= (int64_t)((double)ttl_ms * c->jitter * chance_fraction());
-    int64_t end = loop_now_ms(d->loop) + ttl_ms;
-    return end < limit_ms ? end : limit_ms;
+    return a < b ? a : b;
 }
 
+/* Sets the ends of a verdict. ttl_ms: the answer's; -1 none. What is not to be kept at all is not kept stale either. */
+static void set_ends(const struct decisions *d, struct verdict *v, int64_t ttl_ms, int64_t route_ttl_ms,
+                     int64_t limit_ms)
+{
+    const struct decisions_config *c = &d->config;
+    if (ttl_ms < 0) ttl_ms = route_ttl_ms > 0 ? route_ttl_ms : (v->allow ? c->ttl_s : c->deny_ttl_s) * 1000;
+    ttl_ms -= (int64_t)((double)ttl_ms * c->jitter * chance_fraction());
+    v->fresh_ms = v->end_ms = least(v->now_ms + ttl_ms, limit_ms);
+    if (v->allow && v->use != DECISION_USER_ONLY && ttl_ms > 0)
+        v->end_ms = least(v->fresh_ms + c->stale_s * 1000, limit_ms);
+}
+
+/* In place of what is kept under that key, also when it is not to be kept itself. */
 static void keep(struct decisions *d, struct decision *made, const uint8_t *key, const uint64_t tags[2],
                  int64_t asked_ms)
 {
     memcpy(made->entry.key, key, CACHE_KEY_BYTES);
     memcpy(made->entry.tags, tags, sizeof made->entry.tags);
     made->entry.stored_ms = asked_ms;
-    cache_put(d->kept, &made->entry, loop_now_ms(d->loop));
+    if (!cache_put(d->kept, &made->entry, loop_now_ms(d->loop))) cache_drop(d->kept, key);
 }
 
 static struct slice outcome_name(const struct decision *d)
@@ -138,9 +149,18 @@ static struct outcome judge(struct question *q, const struct answer *a, bool byp
         .now_ms = loop_now_ms(d->loop),
         .wall_ms = loop_wall_ms(d->loop),
     };
-    v.end_ms = bypass ? v.now_ms : end_of(d, v.allow, a->has_ttl ? a->ttl_ms : -1, q->route_ttl_ms, q->limit_ms);
+    set_ends(d, &v, bypass ? 0 : a->has_ttl ? a->ttl_ms : -1, q->route_ttl_ms, q->limit_ms);
     o.decision = render_decision(&d->config, &v, buf_slice(&q->front), &o.reason, &o.detail);
     return o;
+}
+
+/* The engine spoke: what was kept, perhaps stale, gives way to what it said, if only to a doubt. */
+static void take(struct decisions *d, const struct question *q, struct decision *made)
+{
+    if (made)
+        keep(d, made, q->key, q->tags, q->asked_ms);
+    else
+        cache_drop(d->kept, q->key);
 }
 
 static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched)
@@ -148,7 +168,7 @@ static void on_answered(struct question *q, const struct answer *a, const struct
     struct decisions *d = q->owner;
     revisions_see(&d->revisions, a->revision, loop_now_ms(d->loop));
     struct outcome o = judge(q, a, question_bypasses(q, fetched));
-    if (o.decision && !q->what_if) keep(d, o.decision, q->key, q->tags, q->asked_ms);
+    if (!q->what_if && !blame_nothing_said(fetched)) take(d, q, o.decision);
     land(q, o);
 }
 
@@ -161,6 +181,7 @@ static void on_landed(struct flight_waiter *w, void *arg)
     c->reason = o->reason;
     c->detail = o->detail;
     c->source = FOUND_REMOTE;
+    c->stale = false;
     c->retry_ms = o->retry_ms;
     count_decision(o->decision, o->resource);
     if (o->decision && o->decision->bypassed) {
@@ -178,6 +199,7 @@ static enum op done(struct decision_call *c, struct decision *d, enum reason rea
     c->reason = reason;
     c->detail = detail;
     c->source = source;
+    c->stale = false;
     c->retry_ms = 0;
     return OP_DONE;
 }
@@ -242,7 +264,7 @@ static enum op user_only(struct decisions *d, const struct decision_question *q,
     int64_t now = loop_now_ms(d->loop);
     struct verdict v = {.use = DECISION_USER_ONLY, .allow = true, .id = id, .now_ms = now};
     v.wall_ms = loop_wall_ms(d->loop);
-    v.end_ms = end_of(d, true, -1, q->route_ttl_ms, question_limit(&d->engine, q));
+    set_ends(d, &v, -1, q->route_ttl_ms, question_limit(&d->engine, q));
     digest_uuid(id);
     buf_init(&front, NULL);
     render_front(q, &front);
@@ -267,6 +289,37 @@ static struct decision *remembered(struct decisions *d, const uint8_t *key)
     return NULL;
 }
 
+/* Asks again in the background, if nobody does already: a flight without waiters. Not over the cap, not while the engine
+   rests, and not again and again while it is away. */
+static void ask_again(struct decisions *d, const struct decision_question *q, const struct input *in,
+                      const uint8_t *key, struct arena *a, struct decision *stale)
+{
+    struct flight_waiter nobody;
+    uint8_t fkey[CACHE_KEY_BYTES];
+    bool opened;
+    int64_t now = loop_now_ms(d->loop);
+    if (stale->asked_again_ms && now - stale->asked_again_ms < ASK_AGAIN_MS) return;
+    stale->asked_again_ms = now;
+    flight_key(d, q, key, fkey);
+    struct flight *flight = flight_join(d->flights, fkey, &nobody, &opened);
+    flight_leave(&nobody);
+    if (opened && ask(d, q, in, key, a, flight) != DEPENDENCY_GO) flight_land(d->flights, flight, NULL);
+}
+
+static enum op from_memory(struct decisions *d, const struct decision_question *q, const struct input *in,
+                           const uint8_t *key, struct arena *a, struct decision *found, struct decision_call *c)
+{
+    static const struct slice cache = {"decision", 8};
+    done(c, found, found->allow ? REASON_FORWARDED : REASON_POLICY_DENIED, NULL, FOUND_MEMORY);
+    if (q->use == DECISION_USER_ONLY) return OP_DONE;
+    count_decision(found, q->resource);
+    c->stale = loop_now_ms(d->loop) >= found->fresh_ms;
+    if (!c->stale) return OP_DONE;
+    metric_add(METRIC_CACHE_STALE, &cache, 1);
+    ask_again(d, q, in, key, a, found);
+    return OP_DONE;
+}
+
 enum op decision_find(struct decisions *d, const struct decision_question *q, struct arena *a, struct decision_call *c)
 {
     struct input in;
@@ -277,10 +330,7 @@ enum op decision_find(struct decisions *d, const struct decision_question *q, st
     input_key(&in, q, key);
     struct decision *found = remembered(d, key);
     if (q->use != DECISION_USER_ONLY) metric_add(found ? METRIC_OPA_CACHE_HITS : METRIC_OPA_CACHE_MISSES, NULL, 1);
-    if (found) {
-        if (q->use != DECISION_USER_ONLY) count_decision(found, q->resource);
-        return done(c, found, found->allow ? REASON_FORWARDED : REASON_POLICY_DENIED, NULL, FOUND_MEMORY);
-    }
+    if (found) return from_memory(d, q, &in, key, a, found, c);
     if (q->use == DECISION_USER_ONLY) return user_only(d, q, key, c);
     return join(d, q, &in, key, a, c);
 }

@@ -9,9 +9,11 @@
 #include "authz/context.h"
 #include "authz/digest.h"
 #include "authz/lookup.h"
+#include "base/chance.h"
 #include "base/check.h"
 #include "base/metric.h"
 
+#define LOOK_AGAIN_MS 1000 /* for one stale context, at most so often */
 #define MEMORY_BYTES ((size_t)64 << 20) /* of all contexts in memory, whatever memory_entries says */
 
 struct identities {
@@ -107,32 +109,49 @@ static void key_of(const struct identities *d, const struct token *t, uint8_t ke
     digest_fields(fields, 2, key);
 }
 
-/* Times, key and tags of a fresh user, and its place in memory. */
+/* Key, tags and times of a fresh user, all but its ends, which are set before; and its place in memory, in place of
+   what is there under that key, also when it is not to be kept itself. */
 static void keep(struct identities *d, struct user *u, const uint8_t *key, const uint64_t tags[2], int64_t asked_ms,
-                 int64_t read_ms, int64_t end_ms)
+                 int64_t read_ms)
 {
-    int64_t now = loop_now_ms(d->loop);
     memcpy(u->entry.key, key, CACHE_KEY_BYTES);
     memcpy(u->entry.tags, tags, sizeof u->entry.tags);
     u->entry.stored_ms = asked_ms;
-    u->entry.expires_ms = least(now + d->config.memory_ttl_s * 1000, end_ms);
     u->read_ms = read_ms;
-    u->end_ms = end_ms;
-    cache_put(d->memory, &u->entry, now);
+    if (!cache_put(d->memory, &u->entry, loop_now_ms(d->loop))) cache_drop(d->memory, key);
 }
 
+/* The end in memory of what is used until end_ms at most. */
+static int64_t end_in_memory(const struct identities *d, int64_t end_ms)
+{
+    int64_t ttl_ms = d->config.memory_ttl_s * 1000;
+    ttl_ms -= (int64_t)((double)ttl_ms * d->config.jitter * chance_fraction());
+    return least(loop_now_ms(d->loop) + ttl_ms, end_ms);
+}
+
+/* stale_s goes behind the end in memory, and behind that of the context itself where they are the same; a credential
+   that was not verified ends all. */
 static void keep_found(struct lookup *l, const struct found *f)
 {
     struct identities *d = l->owner;
+    struct user *u = f->user;
     int64_t ttl_s = f->shared ? d->config.ttl_s : d->config.memory_ttl_s;
-    int64_t end_ms = f->read_ms + ttl_s * 1000;
-    if (!l->verified) end_ms = least(end_ms, l->credential_end_ms);
-    keep(d, f->user, l->key, l->tags, l->asked_ms, f->read_ms, end_ms);
+    int64_t credential_end_ms = l->verified ? INT64_MAX : l->credential_end_ms;
+    u->end_ms = least(f->read_ms + ttl_s * 1000, credential_end_ms);
+    u->fresh_ms = u->entry.expires_ms = end_in_memory(d, u->end_ms);
+    if (u->fresh_ms > loop_now_ms(d->loop))
+        u->entry.expires_ms = least(u->fresh_ms + d->config.stale_s * 1000, credential_end_ms);
+    if (u->end_ms < u->entry.expires_ms) u->end_ms = u->entry.expires_ms;
+    keep(d, u, l->key, l->tags, l->asked_ms, f->read_ms);
 }
 
 static void on_found(struct lookup *l, struct found f)
 {
-    if (f.user) keep_found(l, &f);
+    struct identities *d = l->owner;
+    if (f.user)
+        keep_found(l, &f);
+    else if (!f.nothing_said)
+        cache_drop(d->memory, l->key);
     land(l, f);
 }
 
@@ -145,6 +164,7 @@ static void on_landed(struct flight_waiter *w, void *arg)
     c->reason = o->reason;
     c->detail = o->detail;
     c->source = o->source;
+    c->stale = false;
     c->retry_ms = o->retry_ms;
     c->on_done(c);
 }
@@ -155,6 +175,7 @@ static enum op done(struct identity_call *c, struct found o)
     c->reason = o.reason;
     c->detail = o.detail;
     c->source = o.source;
+    c->stale = false;
     c->retry_ms = o.retry_ms;
     return OP_DONE;
 }
@@ -168,35 +189,80 @@ static enum op from_claims(struct identities *d, const struct token *t, const ui
         return done(c, (struct found){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"});
     }
     o.user = context_of(t->payload, d->config.shape, &o.detail);
-    if (o.user)
-        keep(d, o.user, key, t->entry.tags, now, now, lookup_credential_end(&d->sources, t));
-    else
+    if (!o.user) {
         o.reason = REASON_CONTEXT_MALFORMED;
+        return done(c, o);
+    }
+    o.user->end_ms = lookup_credential_end(&d->sources, t);
+    o.user->fresh_ms = o.user->entry.expires_ms = end_in_memory(d, o.user->end_ms);
+    keep(d, o.user, key, t->entry.tags, now, now);
     return done(c, o);
+}
+
+static struct flight *join(struct identities *d, const uint8_t *key, struct flight_waiter *w, bool *opened)
+{
+    uint8_t flight_key[CACHE_KEY_BYTES];
+    uint64_t first;
+    memcpy(flight_key, key, CACHE_KEY_BYTES);
+    memcpy(&first, key, sizeof first);
+    first ^= d->sources.epoch;
+    memcpy(flight_key, &first, sizeof first);
+    return flight_join(d->flights, flight_key, w, opened);
+}
+
+static struct lookup *lookup_for(struct identities *d, const struct token *t, struct slice authorization,
+                                 const uint8_t *key, struct flight *flight)
+{
+    struct lookup *l = lookup_create(&d->sources, t, authorization, key);
+    l->owner = d;
+    l->flight = flight;
+    l->on_found = on_found;
+    return l;
 }
 
 static enum op look_up(struct identities *d, const struct token *t, struct slice authorization, const uint8_t *key,
                        struct identity_call *c)
 {
-    uint8_t flight_key[CACHE_KEY_BYTES];
-    uint64_t first;
-    bool opened;
-    memcpy(flight_key, key, CACHE_KEY_BYTES);
-    memcpy(&first, key, sizeof first);
-    first ^= d->sources.epoch;
-    memcpy(flight_key, &first, sizeof first);
-    c->waiter.on_landed = on_landed;
-    struct flight *flight = flight_join(d->flights, flight_key, &c->waiter, &opened);
-    if (!opened) return OP_PENDING;
     struct found refusal;
-    struct lookup *l = lookup_create(&d->sources, t, authorization, key);
-    l->owner = d;
-    l->flight = flight;
-    l->on_found = on_found;
+    bool opened;
+    c->waiter.on_landed = on_landed;
+    struct flight *flight = join(d, key, &c->waiter, &opened);
+    if (!opened) return OP_PENDING;
+    struct lookup *l = lookup_for(d, t, authorization, key, flight);
     if (lookup_start(l, &refusal)) return OP_PENDING;
     flight_leave(&c->waiter);
     land(l, refusal);
     return done(c, refusal);
+}
+
+/* Asks again in the background, if nobody does already: a flight without waiters. Not again and again while the API is
+   away, over its cap or resting. */
+static void look_again(struct identities *d, const struct token *t, struct slice authorization, const uint8_t *key,
+                       struct user *stale)
+{
+    struct flight_waiter nobody;
+    struct found refusal;
+    bool opened;
+    int64_t now = loop_now_ms(d->loop);
+    if (stale->asked_again_ms && now - stale->asked_again_ms < LOOK_AGAIN_MS) return;
+    stale->asked_again_ms = now;
+    struct flight *flight = join(d, key, &nobody, &opened);
+    flight_leave(&nobody);
+    if (!opened) return;
+    struct lookup *l = lookup_for(d, t, authorization, key, flight);
+    if (!lookup_start(l, &refusal)) on_found(l, refusal);
+}
+
+static enum op from_memory(struct identities *d, const struct token *t, struct slice authorization,
+                           const uint8_t *key, struct user *u, struct identity_call *c)
+{
+    static const struct slice memory = {"memory", 6};
+    done(c, (struct found){.user = u, .reason = REASON_FORWARDED, .source = FOUND_MEMORY});
+    c->stale = loop_now_ms(d->loop) >= u->fresh_ms;
+    if (!c->stale) return OP_DONE;
+    metric_add(METRIC_CACHE_STALE, &memory, 1);
+    look_again(d, t, authorization, key, u);
+    return OP_DONE;
 }
 
 enum op identity_find(struct identities *d, const struct token *token, struct slice authorization,
@@ -212,10 +278,7 @@ enum op identity_find(struct identities *d, const struct token *token, struct sl
     key_of(d, token, key);
     struct cache_entry *e = cache_get(d->memory, key, loop_now_ms(d->loop));
     metric_add(e ? METRIC_CACHE_HITS : METRIC_CACHE_MISSES, &memory, 1);
-    if (e) {
-        struct user *u = container_of(e, struct user, entry);
-        return done(c, (struct found){.user = u, .reason = REASON_FORWARDED, .source = FOUND_MEMORY});
-    }
+    if (e) return from_memory(d, token, authorization, key, container_of(e, struct user, entry), c);
     if (claims_are_context(d)) return from_claims(d, token, key, c);
     return look_up(d, token, authorization, key, c);
 }

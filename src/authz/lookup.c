@@ -8,6 +8,7 @@
 
 #include "authz/blame.h"
 #include "authz/profile.h"
+#include "base/chance.h"
 #include "base/check.h"
 
 static void on_generation(enum redis_outcome o, struct slice value, void *arg);
@@ -86,6 +87,7 @@ static bool ask_api(struct lookup *l, struct found *refusal)
         bool full = word == DEPENDENCY_FULL;
         *refusal = (struct found){.reason = full ? REASON_CONTEXT_OVERLOADED : REASON_CONTEXT_UNAVAILABLE,
                                   .detail = full ? "context.max_inflight calls are out" : "resting after failures",
+                                  .nothing_said = true,
                                   .retry_ms = rest_ms(s)};
         return false;
     }
@@ -146,7 +148,8 @@ static void store(struct lookup *l, const struct user *u)
     struct buf value;
     buf_init(&value, NULL);
     context_store(u, &l->subject, l->asked_wall_ms, &value);
-    redis_set(s->redis, buf_slice(&l->redis_key), buf_slice(&value), s->config->ttl_s);
+    int64_t ttl_s = s->config->ttl_s - (int64_t)((double)s->config->ttl_s * s->config->jitter * chance_fraction());
+    redis_set(s->redis, buf_slice(&l->redis_key), buf_slice(&value), ttl_s > 0 ? ttl_s : 1);
     buf_free(&value);
 }
 
@@ -156,6 +159,7 @@ static void on_profile(const struct fetch_answer *a, void *arg)
     struct found f = {.reason = REASON_FORWARDED, .source = FOUND_REMOTE, .read_ms = l->asked_ms};
     end_call(l, blame(l, a));
     f.user = profile_read(l->sources->config, l->service, a, &f.reason, &f.detail);
+    f.nothing_said = blame_nothing_said(a);
     f.shared = f.user && l->redis_key.n > 0 && !l->flushed && !f.user->anonymous;
     if (f.shared) store(l, f.user);
     end(l, f);

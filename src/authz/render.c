@@ -93,6 +93,7 @@ static struct decision *make(const struct verdict *v, struct slice rendered)
     cache_entry_init(&d->entry);
     d->entry.bytes = (uint32_t)size;
     d->entry.expires_ms = v->end_ms;
+    d->fresh_ms = v->fresh_ms;
     d->allow = v->allow;
     d->bypassed = v->bypassed;
     d->id = place(&p, id);

@@ -21,6 +21,7 @@ static enum step_result took_identity(struct request *r)
 {
     r->user = r->identity_call.user;
     r->context_source = r->identity_call.source;
+    r->stale = r->identity_call.stale;
     r->retry_ms = r->identity_call.retry_ms;
     if (!r->user) return request_fail(r, r->identity_call.reason, r->identity_call.detail);
     if (r->user->anonymous && r->route && r->route->access == ACCESS_AUTHENTICATED)
@@ -35,6 +36,7 @@ static enum step_result took_decision(struct request *r)
     enum reason reason = r->decision_call.reason;
     r->decision = r->decision_call.decision;
     r->decision_source = r->decision_call.source;
+    r->stale = r->stale || r->decision_call.stale;
     r->retry_ms = r->decision_call.retry_ms;
     if (r->ask && d && (reason == REASON_FORWARDED || reason == REASON_POLICY_DENIED)) {
         r->step = STEP_ANSWER;

@@ -52,6 +52,7 @@ static void write_decision(const struct request *r, struct json *j)
     if (r->user && r->user->read_ms) json_field_int(j, "context_age_ms", now - r->user->read_ms);
     if (r->resource.n) json_field_string(j, "resource", shortened(r->resource));
     if (r->action.n) json_field_string(j, "action", r->action);
+    if (r->stale) json_field_bool(j, "stale", true);
     if (!r->decision) return;
     json_field_string(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));
     json_field_string(j, "decision_id", r->decision->id);
