@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/breaker.h"
 #include "base/slice.h"
 #include "io/loop.h"
 
@@ -24,6 +25,8 @@ struct redis_config {
     const struct slice *sentinels; /* "host:port" each; none: no sentinels */
     size_t sentinels_n;
     struct slice sentinel_user, sentinel_password; /* may be empty */
+
+    struct breaker_rules breaker; /* of each server; all zero: the usual ones */
 
     bool cluster;              /* no database but 0 */
     const struct slice *nodes; /* "host:port": more seeds */
@@ -74,10 +77,10 @@ struct redis_state {
     bool connected;      /* to all masters */
     const char *breaker; /* its state's name; of several that of the worst */
     int64_t since_ms;    /* monotonic: since when no connection was lost or made */
-    const char *error;   /* fixed text of the last failure, or NULL */
+    const char *error;   /* of the last failure, or NULL; valid until the loop goes on */
     const char *master;  /* "host:port" that sentinels named, or NULL; valid until the loop goes on */
     size_t masters;      /* how many are known */
-    bool tracking;       /* each change is told now: what was read since since_ms and is not told of is as it was */
+    bool tracking;       /* each change is told as it happens */
     const char *tracking_error; /* why not, a fixed text, or NULL */
 };
 void redis_state(const struct redis *r, struct redis_state *out);

@@ -75,6 +75,14 @@ void check_tls(struct load *l, const struct node *n, const char *path)
                 certificate ? "a certificate without its key, expected both" : "a key without its certificate, expected both");
 }
 
+/* Of a url that was read already: a number other than 0 behind the last slash. */
+static bool has_database(struct slice url)
+{
+    const char *slash = memrchr(url.p ? url.p : "", '/', url.n);
+    long long db;
+    return slash && slice_to_int(slice_make(slash + 1, url.n - (size_t)(slash - url.p) - 1), &db) && db != 0;
+}
+
 static void check_redis(const struct checking *k)
 {
     const struct conf *c = k->conf;
@@ -83,6 +91,7 @@ static void check_redis(const struct checking *k)
     if (c->redis.nodes.n && !c->redis.cluster) tell(k, "redis.nodes", "given, but redis.cluster is not true");
     if ((sentinels || c->redis.cluster) && !slice_starts(c->redis.url, SLICE("redis")))
         tell(k, "redis.url", "no redis:// or rediss:// URL, expected one with redis.sentinels or redis.cluster");
+    if (c->redis.cluster && has_database(c->redis.url)) tell(k, "redis.url", "a database, expected none with redis.cluster");
     check_tls(k->l, node_find(k->top, "redis"), "redis");
 }
 

@@ -310,9 +310,9 @@ const char *form_redis_url(struct arena *a, struct slice *text)
         if (slice_starts(path, SLICE("//"))) path = slice_make(path.p + 2, path.n - 2);
         return path.n > 1 && path.p[0] == '/' ? NULL : wrong;
     }
-    if (slice_starts(s, SLICE("rediss://"))) return "TLS to Redis is not supported, expected redis:// or unix:";
-    if (!slice_starts(s, SLICE("redis://"))) return wrong;
-    s = slice_make(s.p + 8, s.n - 8);
+    size_t scheme = slice_starts(s, SLICE("rediss://")) ? 9 : slice_starts(s, SLICE("redis://")) ? 8 : 0;
+    if (scheme == 0) return wrong;
+    s = slice_make(s.p + scheme, s.n - scheme);
     const char *at = memrchr(s.p, '@', s.n);
     if (at) s = slice_make(at + 1, (size_t)(s.p + s.n - at) - 1);
     struct net_url url;

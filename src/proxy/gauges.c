@@ -76,6 +76,8 @@ void gauges_update(struct proxy *p)
         struct redis_state redis;
         redis_state(p->redis, &redis);
         set(METRIC_BREAKER, SLICE("redis"), breaker_value(redis.breaker));
+        metric_set(METRIC_REDIS_MASTERS, NULL, (double)redis.masters);
+        metric_set(METRIC_REDIS_TRACKING, NULL, redis.tracking);
     }
     metric_set(METRIC_RSS, NULL, resident_bytes());
     metric_set(METRIC_OPEN_FDS, NULL, open_fds());

@@ -3,6 +3,7 @@
 #include "proxy/ready.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -199,8 +200,10 @@ static bool write_redis(const struct ready *d, struct json *j, int64_t now)
     struct redis_state s;
     if (!d->proxy->redis) return true;
     redis_state(d->proxy->redis, &s);
-    write_row(j, "redis", SLICE("redis"), s.connected, s.connected ? "connected" : s.error ? s.error : "not connected",
-              now - s.since_ms);
+    char master[320];
+    snprintf(master, sizeof master, "connected to %s", s.master ? s.master : "");
+    const char *detail = s.connected ? s.master ? master : "connected" : s.error ? s.error : "not connected";
+    write_row(j, "redis", SLICE("redis"), s.connected, detail, now - s.since_ms);
     return s.connected;
 }
 

@@ -103,9 +103,31 @@ struct wire *wire_prepare(const struct conf *c, char **error)
 
 static bool start_redis(struct wire *w, struct proxy *p, char **error)
 {
-    if (w->conf->redis.url.n == 0) return true;
-    struct redis_config redis = {.url = w->conf->redis.url, .timeout_ms = w->conf->redis.timeout_ms};
+    const struct conf *c = w->conf;
+    if (c->redis.url.n == 0) return true;
+    struct tls_context *tls = NULL;
+    if (slice_starts(c->redis.url, SLICE("rediss:"))) {
+        struct tls_config config = {
+            .certificate = c->redis.tls.certificate, .key = c->redis.tls.key, .ca = c->redis.tls.ca};
+        if (!(tls = tls_client_create(&config, error))) return false;
+    }
+    struct redis_config redis = {
+        .url = c->redis.url,
+        .timeout_ms = c->redis.timeout_ms,
+        .sentinels = c->redis.sentinels.v,
+        .sentinels_n = c->redis.sentinels.n,
+        .sentinel_user = c->redis.sentinel_user,
+        .sentinel_password = c->redis.sentinel_password,
+        .breaker = wire_breaker(c),
+        .cluster = c->redis.cluster,
+        .nodes = c->redis.nodes.v,
+        .nodes_n = c->redis.nodes.n,
+        .tls = tls,
+        .tls_name = c->redis.tls_server_name,
+        .track_prefix = c->redis.tracking ? c->redis.key_prefix : slice_make(NULL, 0),
+    };
     p->redis = redis_create(p->loop, &redis, error);
+    tls_context_release(tls);
     return p->redis != NULL;
 }
 

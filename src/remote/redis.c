@@ -1,22 +1,18 @@
-/* remote/redis: owns the calls to Redis: who waits for which answer, until when, and whether to ask at all. Called by
-   authz (contexts) and proxy/admin. Refuses values over 1 MiB both ways, and any call while the link is down or the
-   breaker rests it: those are told at the next turn of the loop that nothing is to be had. */
+/* remote/redis: owns the calls to Redis: who waits for which answer, until when, and where the call goes on to when a
+   node of a cluster sends it elsewhere. Called by authz (contexts) and proxy. Refuses values over 1 MiB both ways, and
+   any call while its server is away or rests: those are told at the next turn of the loop that nothing is to be had. */
 #include "remote/redis.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "base/breaker.h"
-#include "base/buf.h"
-#include "base/chance.h"
 #include "base/check.h"
-#include "base/log.h"
 #include "base/metric.h"
-#include "remote/redis_link.h"
+#include "remote/redis_route.h"
 
 #define MAX_VALUE_BYTES (1u << 20)
-
-static const struct breaker_rules breaker_rules = {.failures = 5, .rest_ms = 1000};
+#define MAX_WORDS 4
+#define MAX_HOPS 3 /* MOVED, ASK, and one more of either while slots are on their way */
 
 enum redis_op { OP_GET, OP_SET, OP_DEL, OP_INCR, OP_PUBLISH };
 
@@ -24,44 +20,48 @@ typedef void on_value_fn(enum redis_outcome o, struct slice value, void *arg);
 
 struct redis {
     struct loop *loop;
-    struct redis_url url;
-    struct buf channel; /* of redis_publish; empty: none */
-    struct redis_link *link;
-    struct breaker breaker;
-    struct list sent;    /* calls that await their answer, oldest first, told or not */
-    struct list refused; /* calls to be told UNAVAILABLE at the next turn */
+    struct redis_route *route;
+    struct list calls;   /* all that are in the row of a node, told or not */
+    struct list waiting; /* for the first connection to the node they were sent on to */
+    struct list refused; /* to be told UNAVAILABLE at the next turn */
     uv_idle_t refuser;   /* runs while refused is not empty */
     struct deadline_list deadlines;
     bool destroyed;
-    bool complained; /* the loss is logged: once, not once per attempt */
     int64_t since_ms;
-    const char *error;
-    unsigned open; /* the link and the refuser */
+    unsigned open; /* the route and the refuser */
     void (*done)(void *arg);
     void *done_arg;
 };
 
 struct redis_call {
-    struct list link; /* in sent or refused */
+    struct redis_turn turn;
+    struct list link; /* in calls, waiting or refused */
     struct deadline deadline;
     struct redis *redis;
+    struct redis_node *node; /* whose row it is in, or whom it waits for */
     enum redis_op op;
-    uint32_t ticket;       /* of the breaker */
+    unsigned hops;
+    bool asking;
     bool over;             /* told: it only keeps its place in the row of answers */
     on_value_fn *on_value; /* or NULL */
     void *arg;
     uint64_t start_ns;
+    struct slice words[MAX_WORDS]; /* in bytes; in a cluster only, where it may be sent again */
+    size_t words_n;
+    char *bytes;
 };
 
-static void on_up(void *arg);
-static void on_down(enum redis_failure f, const char *error, void *arg);
-static void on_reply(const struct redis_reply *reply, void *arg);
+static void on_answer(struct redis_turn *t, const struct redis_reply *reply);
 static void on_due(struct deadline *d);
 static void on_refuse(uv_idle_t *handle);
+static void on_up(struct redis_node *n, void *arg);
+static void on_down(struct redis_node *n, enum redis_failure f, void *arg);
+static void on_change(void *arg);
+static void on_gone(struct redis_node *n, void *arg);
 static void on_refuser_closed(uv_handle_t *handle);
 static void on_part_gone(void *arg);
 
-static const struct redis_link_events link_events = {on_up, on_down, on_reply};
+static const struct redis_route_events route_events = {on_up, on_down, on_change, on_gone};
 
 /* --- metrics ---------------------------------------------------------------------------------------------------- */
 
@@ -78,30 +78,13 @@ static void count_failure(enum redis_failure f)
 
 static void count_duration(const struct redis_call *c, struct slice result)
 {
-    static const struct slice ops[] = {
-        [OP_GET] = SLICE("get"), [OP_SET] = SLICE("set"), [OP_DEL] = SLICE("del"),
-        [OP_INCR] = SLICE("incr"), [OP_PUBLISH] = SLICE("publish")};
+    static const struct slice ops[] = {[OP_GET] = SLICE("get"),
+                                       [OP_SET] = SLICE("set"),
+                                       [OP_DEL] = SLICE("del"),
+                                       [OP_INCR] = SLICE("incr"),
+                                       [OP_PUBLISH] = SLICE("publish")};
     double seconds = (double)(uv_hrtime() - c->start_ns) / 1e9;
     metric_observe(METRIC_CACHE_DURATION, (struct slice[]){ops[c->op], result}, seconds);
-}
-
-static void show_breaker(const struct redis *r)
-{
-    static const double values[] = {[BREAKER_CLOSED] = 0, [BREAKER_HALF_OPEN] = 1, [BREAKER_OPEN] = 2};
-    metric_set(METRIC_BREAKER, (struct slice[]){SLICE("redis")}, values[r->breaker.state]);
-}
-
-static void reset_breaker(struct redis *r)
-{
-    breaker_init(&r->breaker, &breaker_rules);
-    show_breaker(r);
-}
-
-static void count_loss(struct redis *r, enum redis_failure f, uint32_t ticket)
-{
-    breaker_failure(&r->breaker, ticket, loop_now_ms(r->loop), chance_fraction());
-    show_breaker(r);
-    count_failure(f);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------ */
@@ -119,6 +102,7 @@ static void free_call(struct redis_call *c)
 {
     deadline_stop(&c->deadline);
     list_remove(&c->link);
+    free(c->bytes);
     free(c);
 }
 
@@ -127,15 +111,43 @@ static struct redis_call *first(const struct list *calls)
     return list_empty(calls) ? NULL : container_of(calls->next, struct redis_call, link);
 }
 
+static void put(struct list *calls, struct redis_call *c)
+{
+    list_remove(&c->link);
+    list_add_last(calls, &c->link);
+}
+
 static void refuse(struct redis_call *c)
 {
     struct redis *r = c->redis;
     deadline_stop(&c->deadline);
-    list_remove(&c->link);
-    list_add_last(&r->refused, &c->link);
+    put(&r->refused, c);
     uv_idle_start(&r->refuser, on_refuse);
 }
 
+static void keep_words(struct redis_call *c, const struct slice *args, size_t n)
+{
+    size_t bytes = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += args[i].n;
+    c->bytes = xmalloc(bytes + 1);
+    c->words_n = n;
+    for (size_t i = 0; i < n; i++) {
+        if (args[i].n) memcpy(c->bytes + at, args[i].p, args[i].n);
+        c->words[i] = slice_make(c->bytes + at, args[i].n);
+        at += args[i].n;
+    }
+}
+
+static bool send_to(struct redis_call *c, struct redis_node *n, const struct slice *args, size_t args_n)
+{
+    if (!n || !redis_node_send(n, args, args_n, c->asking, &c->turn)) return false;
+    c->node = n;
+    put(&c->redis->calls, c);
+    return true;
+}
+
+/* args[1] is the key, or the channel. */
 static struct redis_call *ask(struct redis *r, enum redis_op op, const struct slice *args, size_t n,
                               on_value_fn *on_value, void *arg)
 {
@@ -146,17 +158,15 @@ static struct redis_call *ask(struct redis *r, enum redis_op op, const struct sl
     c->on_value = on_value;
     c->arg = arg;
     c->start_ns = uv_hrtime();
+    c->turn.on_answer = on_answer;
     list_init(&c->link);
+    list_init(&c->turn.link);
     deadline_init(&c->deadline, on_due);
-    /* The link is asked first: a trial that the breaker lets through must have an outcome. */
-    if (redis_link_up(r->link) && breaker_allows(&r->breaker, loop_now_ms(r->loop), &c->ticket)) {
-        show_breaker(r);
-        if (redis_link_send(r->link, args, n)) {
-            list_add_last(&r->sent, &c->link);
-            deadline_start(&r->deadlines, &c->deadline);
-            return c;
-        }
-        breaker_failure(&r->breaker, c->ticket, loop_now_ms(r->loop), chance_fraction());
+    struct redis_node *node = op == OP_PUBLISH ? redis_route_any(r->route, args[1]) : redis_route_of(r->route, args[1]);
+    if (send_to(c, node, args, n)) {
+        if (redis_route_redirects(r->route)) keep_words(c, args, n);
+        deadline_start(&r->deadlines, &c->deadline);
+        return c;
     }
     count_failure(REDIS_FAILURE_UNREACHABLE);
     if (on_value) {
@@ -167,51 +177,102 @@ static struct redis_call *ask(struct redis *r, enum redis_op op, const struct sl
     return NULL;
 }
 
-static void on_reply(const struct redis_reply *reply, void *arg)
+/* True: it is out again, or waits for the first connection to where it was sent on to. */
+static bool go_on(struct redis_call *c, struct slice error)
 {
-    struct redis *r = arg;
-    struct redis_call *c = first(&r->sent);
-    CHECK(c, "the link knows how many answers are awaited");
-    deadline_stop(&c->deadline);
-    list_remove(&c->link);
-    if (c->over) { /* timed out and counted; an answer that comes late is no success */
-        free(c);
-        return;
+    static const struct slice kinds[] = {[REDIS_MOVED] = SLICE("moved"), [REDIS_ASK] = SLICE("ask")};
+    struct redis *r = c->redis;
+    struct redis_place place;
+    unsigned slot;
+    enum redis_redirection kind = redis_redirection_read(error, redis_node_host(c->node), &slot, &place);
+    if (kind == REDIS_STAYS) return false;
+    metric_add(METRIC_REDIS_REDIRECTS, &kinds[kind], 1);
+    struct redis_node *n = redis_route_to(r->route, &place, kind == REDIS_MOVED, slot);
+    if (!n || !c->bytes || ++c->hops > MAX_HOPS) return false;
+    c->asking = kind == REDIS_ASK;
+    c->node = n;
+    if (send_to(c, n, c->words, c->words_n)) return true;
+    if (!redis_node_fresh(n)) return false;
+    put(&r->waiting, c);
+    return true;
+}
+
+/* Errors that say nothing of the key, but that it cannot be had now. */
+static bool passes(struct redis_call *c, struct slice error)
+{
+    bool replica = slice_starts(error, SLICE("READONLY"));
+    if (replica || slice_starts(error, SLICE("CLUSTERDOWN")) || slice_starts(error, SLICE("MASTERDOWN"))) {
+        redis_route_doubt(c->redis->route, c->node, replica);
+        return true;
     }
-    enum breaker_state before = r->breaker.state;
-    breaker_success(&r->breaker, c->ticket, loop_now_ms(r->loop));
-    if (r->breaker.state != before) show_breaker(r);
+    return slice_starts(error, SLICE("TRYAGAIN")) || slice_starts(error, SLICE("LOADING")) ||
+           slice_starts(error, SLICE("MOVED")) || slice_starts(error, SLICE("ASK"));
+}
+
+/* An error reply: tells the owner, unless the call goes on elsewhere. */
+static void fail(struct redis_call *c, struct slice error)
+{
+    if (redis_route_redirects(c->redis->route) && go_on(c, error)) return;
+    count_failure(REDIS_FAILURE_STATUS);
+    count_duration(c, SLICE("error"));
+    tell(c, passes(c, error) ? REDIS_UNAVAILABLE : REDIS_ABSENT, slice_make(NULL, 0));
+    free_call(c);
+}
+
+static void succeed(struct redis_call *c, const struct redis_reply *reply)
+{
     static const struct slice hits[] = {SLICE("redis")};
     char number[24];
     struct slice value = {NULL, 0}, result = SLICE("ok");
     enum redis_outcome o = REDIS_ABSENT;
-    if (reply->kind == REDIS_KIND_ERROR) {
-        result = SLICE("error");
-        count_failure(REDIS_FAILURE_STATUS);
-    } else if (c->op == OP_GET) {
+    if (c->op == OP_GET) {
         if (reply->kind == REDIS_KIND_STRING && reply->text.n <= MAX_VALUE_BYTES)
             o = REDIS_FOUND;
         else if (reply->kind != REDIS_KIND_NIL)
             count_failure(REDIS_FAILURE_GARBAGE);
         if (o == REDIS_FOUND) value = reply->text;
         result = o == REDIS_FOUND ? SLICE("hit") : SLICE("miss");
+        metric_add(o == REDIS_FOUND ? METRIC_CACHE_HITS : METRIC_CACHE_MISSES, hits, 1);
     } else if (c->op == OP_INCR && reply->kind == REDIS_KIND_INTEGER) {
         o = REDIS_FOUND;
         value = slice_make(number, (size_t)snprintf(number, sizeof number, "%lld", reply->integer));
     }
-    if (c->op == OP_GET) metric_add(o == REDIS_FOUND ? METRIC_CACHE_HITS : METRIC_CACHE_MISSES, hits, 1);
     count_duration(c, result);
     tell(c, o, value);
-    free(c);
+    free_call(c);
+}
+
+static void on_answer(struct redis_turn *t, const struct redis_reply *reply)
+{
+    struct redis_call *c = container_of(t, struct redis_call, turn);
+    if (c->over || c->redis->destroyed) { /* timed out and counted; an answer that comes late is no success */
+        free_call(c);
+        return;
+    }
+    if (!reply) {
+        count_failure(REDIS_FAILURE_UNREACHABLE);
+        count_duration(c, SLICE("error"));
+        refuse(c);
+        return;
+    }
+    redis_node_judge(c->node, t, true);
+    if (reply->kind == REDIS_KIND_ERROR)
+        fail(c, reply->text);
+    else
+        succeed(c, reply);
 }
 
 /* The answer may still come: the call keeps its place in the row, told. */
 static void on_due(struct deadline *d)
 {
     struct redis_call *c = container_of(d, struct redis_call, deadline);
-    count_loss(c->redis, REDIS_FAILURE_TIMEOUT, c->ticket);
+    bool waits = list_empty(&c->turn.link);
+    if (!waits) redis_node_judge(c->node, &c->turn, false);
+    count_failure(REDIS_FAILURE_TIMEOUT);
     count_duration(c, SLICE("error"));
+    if (waits) list_remove(&c->link);
     tell(c, REDIS_UNAVAILABLE, slice_make(NULL, 0));
+    if (waits) free_call(c);
 }
 
 static void on_refuse(uv_idle_t *handle)
@@ -225,50 +286,46 @@ static void on_refuse(uv_idle_t *handle)
     while (n-- > 0 && (c = first(&r->refused))) {
         list_remove(&c->link);
         tell(c, REDIS_UNAVAILABLE, slice_make(NULL, 0));
-        free(c);
+        free_call(c);
     }
     if (list_empty(&r->refused)) uv_idle_stop(handle);
 }
 
-/* --- the link --------------------------------------------------------------------------------------------------- */
+/* --- the servers ------------------------------------------------------------------------------------------------ */
 
-static struct slice where(const struct redis *r, char *out, size_t size)
+/* Those who waited for the node's first connection: sent, or refused. */
+static void settle(struct redis *r, const struct redis_node *n, bool up)
 {
-    int n = r->url.path ? snprintf(out, size, "unix:%s, database %d", r->url.path, r->url.db)
-                        : snprintf(out, size, "%s port %d, database %d", r->url.host, r->url.port, r->url.db);
-    return slice_make(out, n < (int)size ? (size_t)n : size - 1);
-}
-
-static void on_up(void *arg)
-{
-    struct redis *r = arg;
-    char text[400];
-    r->since_ms = loop_now_ms(r->loop);
-    r->complained = false;
-    reset_breaker(r); /* the handshake was the trial */
-    if (log_on(LOG_INFO)) log_event(LOG_INFO, "redis_connected", where(r, text, sizeof text));
-}
-
-static void on_down(enum redis_failure f, const char *error, void *arg)
-{
-    struct redis *r = arg;
-    r->error = error;
-    count_loss(r, f, r->breaker.ticket);
-    if (!r->complained) {
-        r->complained = true;
-        r->since_ms = loop_now_ms(r->loop);
-        if (log_on(LOG_WARN)) log_event(LOG_WARN, "redis_unavailable", slice_str(error));
-    }
-    struct redis_call *c;
-    while ((c = first(&r->sent))) {
-        if (c->over) {
-            free_call(c);
-            continue;
-        }
-        count_failure(f);
+    for (struct list *i = r->waiting.next, *after; i != &r->waiting; i = after) {
+        struct redis_call *c = container_of(i, struct redis_call, link);
+        after = i->next;
+        if (c->node != n || (up && send_to(c, c->node, c->words, c->words_n))) continue;
+        count_failure(REDIS_FAILURE_UNREACHABLE);
         count_duration(c, SLICE("error"));
         refuse(c);
     }
+}
+
+static void on_up(struct redis_node *n, void *arg)
+{
+    settle(arg, n, true);
+}
+
+static void on_down(struct redis_node *n, enum redis_failure f, void *arg)
+{
+    count_failure(f);
+    settle(arg, n, false);
+}
+
+static void on_change(void *arg)
+{
+    struct redis *r = arg;
+    r->since_ms = loop_now_ms(r->loop);
+}
+
+static void on_gone(struct redis_node *n, void *arg)
+{
+    settle(arg, n, false);
 }
 
 static void on_refuser_closed(uv_handle_t *handle)
@@ -281,10 +338,8 @@ static void on_part_gone(void *arg)
     struct redis *r = arg;
     if (--r->open) return;
     deadline_list_finish(&r->deadlines);
-    redis_url_finish(&r->url);
     void (*done)(void *arg) = r->done;
     void *done_arg = r->done_arg;
-    buf_free(&r->channel);
     free(r);
     if (done) done(done_arg);
 }
@@ -294,23 +349,18 @@ static void on_part_gone(void *arg)
 struct redis *redis_create(struct loop *l, const struct redis_config *c, char **error)
 {
     struct redis *r = xzalloc(sizeof *r);
-    const char *wrong = redis_url_parse(c->url, &r->url);
-    if (wrong) {
-        free(r);
-        *error = xstrdup(wrong);
-        return NULL;
-    }
     r->loop = l;
     r->since_ms = loop_now_ms(l);
-    r->error = "not yet connected";
-    buf_init(&r->channel, NULL);
-    if (c->track_prefix.n) buf_printf(&r->channel, "%.*sflush", (int)c->track_prefix.n, c->track_prefix.p);
-    list_init(&r->sent);
+    list_init(&r->calls);
+    list_init(&r->waiting);
     list_init(&r->refused);
-    reset_breaker(r);
+    r->route = redis_route_create(l, c, &route_events, r, error);
+    if (!r->route) {
+        free(r);
+        return NULL;
+    }
     deadline_list_init(&r->deadlines, l, c->timeout_ms);
     CHECK(uv_idle_init(loop_uv(l), &r->refuser) == 0, "idle handle");
-    r->link = redis_link_create(l, &r->url, c->timeout_ms, &link_events, r);
     r->open = 2;
     return r;
 }
@@ -321,11 +371,13 @@ void redis_destroy(struct redis *r, void (*done)(void *arg), void *arg)
     r->destroyed = true;
     r->done = done;
     r->done_arg = arg;
-    while (!list_empty(&r->sent))
-        free_call(first(&r->sent));
+    while (!list_empty(&r->waiting))
+        free_call(first(&r->waiting));
     while (!list_empty(&r->refused))
         free_call(first(&r->refused));
-    redis_link_destroy(r->link, on_part_gone, r);
+    for (struct list *i = r->calls.next; i != &r->calls; i = i->next)
+        deadline_stop(&container_of(i, struct redis_call, link)->deadline);
+    redis_route_destroy(r->route, on_part_gone, r); /* empties the rows: each call frees itself */
     uv_close((uv_handle_t *)&r->refuser, on_refuser_closed);
 }
 
@@ -362,17 +414,12 @@ void redis_increment(struct redis *r, struct slice key,
 
 void redis_publish(struct redis *r, struct slice payload)
 {
-    if (r->channel.n)
-        ask(r, OP_PUBLISH, (struct slice[]){SLICE("PUBLISH"), buf_slice(&r->channel), payload}, 3, NULL, NULL);
+    struct slice channel = redis_route_channel(r->route);
+    if (channel.n) ask(r, OP_PUBLISH, (struct slice[]){SLICE("PUBLISH"), channel, payload}, 3, NULL, NULL);
 }
 
 void redis_state(const struct redis *r, struct redis_state *out)
 {
-    memset(out, 0, sizeof *out);
-    out->connected = redis_link_up(r->link);
-    out->breaker = breaker_name(r->breaker.state);
+    redis_route_state(r->route, out);
     out->since_ms = r->since_ms;
-    out->error = out->connected ? NULL : r->error;
-    out->masters = 1;
-    out->tracking_error = "not watched";
 }

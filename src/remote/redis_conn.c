@@ -1,7 +1,7 @@
-/* remote/redis_conn: owns the socket to Redis and is the door to hiredis. Called by remote/redis_link only.
+/* remote/redis_conn: owns the stream to Redis and is the door to hiredis. Called by remote/redis_link only.
    Of hiredis only the reply parser is used: its asynchronous half aborts the process on a reply that nobody asked for
-   (an assert, in 0.14 as in 1.2) and frees contexts differently from version to version; libuv has the socket instead.
-   Refuses an answer of more than MAX_ANSWER_BYTES and what is not the Redis protocol. */
+   (an assert, in 0.14 as in 1.2) and frees contexts differently from version to version; io/stream has the socket
+   instead. Refuses an answer of more than MAX_ANSWER_BYTES and what is not the Redis protocol. */
 #include "remote/redis_conn.h"
 
 #include <hiredis/hiredis.h>
@@ -9,39 +9,37 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "io/stream.h"
 
 #define KEEPALIVE_S 15
 #define MAX_ANSWER_BYTES (8u << 20)
-#define READ_BYTES 65536
+#define MAX_ITEMS 100000u /* of an answer, at all depths */
 
-/* Heap; freed by its close callback only, so that every callback may close it. */
+/* Heap; freed when its stream is gone, so that every callback may close it. */
 struct redis_conn {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } u;
-    uv_connect_t connect;
-    uv_write_t write;
+    struct stream stream;
+    struct dial *dial; /* until it is connected */
     const struct redis_conn_events *events;
     void *arg;
     redisReader *reader;
-    struct buf out;     /* not yet given to the kernel or to uv */
-    struct buf writing; /* with uv until on_written */
-    size_t unparsed;    /* bytes read since the last whole answer */
-    bool is_tcp;
-    bool is_writing;
+    struct buf out;  /* not yet given to the stream */
+    size_t unparsed; /* bytes read since the last whole answer */
+    bool connected;
     bool dead; /* lost or closed: its callbacks do nothing more */
+    bool closing;
 };
 
-static void on_connected(uv_connect_t *req, int status);
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
-static void on_written(uv_write_t *req, int status);
-static void on_closed(uv_handle_t *handle);
+static void on_dialled(struct stream *s, int status, const char *why, void *arg);
+static void on_read(struct stream *s, struct slice data);
+static void on_end(struct stream *s, int error);
+static void on_closed(struct stream *s);
 
-static char read_buffer[READ_BYTES]; /* one thread, and the parser copies what it keeps */
+static const struct stream_events stream_events = {on_read, on_end, NULL};
+
+static struct redis_conn *of(struct stream *s)
+{
+    return container_of(s, struct redis_conn, stream);
+}
 
 static void lose(struct redis_conn *c, enum redis_failure f, const char *error)
 {
@@ -50,19 +48,46 @@ static void lose(struct redis_conn *c, enum redis_failure f, const char *error)
     c->events->on_lost(f, error, c->arg);
 }
 
-static struct redis_reply translate(const redisReply *r)
+static size_t count(const redisReply *r)
 {
+    size_t n = 1;
+    if (r->type == REDIS_REPLY_ARRAY)
+        for (size_t i = 0; i < r->elements && n <= MAX_ITEMS; i++)
+            n += count(r->element[i]);
+    return n;
+}
+
+/* The items of an array stand together at *free, which moves on; hiredis allows a depth of a few only. */
+static struct redis_reply translate(const redisReply *r, struct redis_reply **free_items)
+{
+    static const enum redis_kind kinds[] = {
+        [REDIS_REPLY_STRING] = REDIS_KIND_STRING, [REDIS_REPLY_ERROR] = REDIS_KIND_ERROR,
+        [REDIS_REPLY_INTEGER] = REDIS_KIND_INTEGER, [REDIS_REPLY_NIL] = REDIS_KIND_NIL,
+        [REDIS_REPLY_ARRAY] = REDIS_KIND_ARRAY, [REDIS_REPLY_STATUS] = REDIS_KIND_OTHER};
     struct redis_reply reply = {.kind = REDIS_KIND_OTHER};
-    if (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_ERROR) {
-        reply.kind = r->type == REDIS_REPLY_STRING ? REDIS_KIND_STRING : REDIS_KIND_ERROR;
+    if (r->type >= 0 && (size_t)r->type < sizeof kinds / sizeof *kinds) reply.kind = kinds[r->type];
+    if (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_ERROR || r->type == REDIS_REPLY_STATUS)
         reply.text = slice_make(r->str, (size_t)r->len);
-    } else if (r->type == REDIS_REPLY_INTEGER) {
-        reply.kind = REDIS_KIND_INTEGER;
-        reply.integer = r->integer;
-    } else if (r->type == REDIS_REPLY_NIL) {
-        reply.kind = REDIS_KIND_NIL;
+    reply.integer = reply.kind == REDIS_KIND_INTEGER ? r->integer : 0;
+    if (reply.kind == REDIS_KIND_ARRAY && free_items) {
+        struct redis_reply *items = *free_items;
+        *free_items += r->elements;
+        reply.items = items;
+        reply.n = r->elements;
+        for (size_t i = 0; i < r->elements; i++)
+            items[i] = translate(r->element[i], free_items);
     }
     return reply;
+}
+
+/* An array with too many items is shown as an empty one. */
+static void tell(struct redis_conn *c, const redisReply *answer)
+{
+    size_t n = count(answer);
+    struct redis_reply *items = n > 1 && n <= MAX_ITEMS ? xzalloc(n * sizeof *items) : NULL, *free_items = items;
+    struct redis_reply reply = translate(answer, items ? &free_items : NULL);
+    c->events->on_reply(&reply, c->arg);
+    free(items);
 }
 
 static void parse(struct redis_conn *c)
@@ -75,106 +100,76 @@ static void parse(struct redis_conn *c)
         }
         if (!answer) break;
         c->unparsed = 0;
-        struct redis_reply reply = translate(answer);
-        c->events->on_reply(&reply, c->arg);
+        tell(c, answer);
         freeReplyObject(answer);
     }
     if (c->unparsed > MAX_ANSWER_BYTES) lose(c, REDIS_FAILURE_GARBAGE, "the server sent an answer that is too large");
 }
 
-static void on_connected(uv_connect_t *req, int status)
+static void on_dialled(struct stream *s, int status, const char *why, void *arg)
 {
-    struct redis_conn *c = container_of(req, struct redis_conn, connect);
+    struct redis_conn *c = arg;
+    c->dial = NULL;
+    if (status) {
+        lose(c, status == UV_ETIMEDOUT ? REDIS_FAILURE_TIMEOUT : REDIS_FAILURE_UNREACHABLE, why);
+        CHECK(c->closing, "a connection that is lost is closed at once");
+        on_closed(s);
+        return;
+    }
+    c->connected = true;
+    if (s->uv.type == UV_TCP) uv_tcp_keepalive(&s->tcp, 1, KEEPALIVE_S);
+    stream_read(s, true);
+    c->events->on_connected(c->arg);
+}
+
+static void on_read(struct stream *s, struct slice data)
+{
+    struct redis_conn *c = of(s);
     if (c->dead) return;
-    if (status == 0 && c->is_tcp) {
-        uv_tcp_nodelay(&c->u.tcp, 1);
-        uv_tcp_keepalive(&c->u.tcp, 1, KEEPALIVE_S);
-    }
-    if (status == 0) status = uv_read_start(&c->u.stream, on_alloc, on_read);
-    if (status == 0) {
-        c->events->on_connected(c->arg);
-        return;
-    }
-    lose(c, REDIS_FAILURE_UNREACHABLE,
-         status == UV_ECONNREFUSED ? "connection refused"
-         : status == UV_ENOENT     ? "there is no such unix socket"
-                                   : "connecting failed");
-}
-
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
-{
-    (void)handle;
-    (void)suggested;
-    *buf = uv_buf_init(read_buffer, sizeof read_buffer);
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct redis_conn *c = stream->data;
-    if (c->dead || n == 0) return;
-    if (n < 0) {
-        const char *error = n == UV_EOF ? "the server closed the connection" : "the connection was lost";
-        lose(c, REDIS_FAILURE_UNREACHABLE, error);
-        return;
-    }
-    c->unparsed += (size_t)n;
+    c->unparsed += data.n;
     /* Its result is not needed: a parser that is out of order says so at the next answer. */
-    redisReaderFeed(c->reader, buf->base, (size_t)n);
+    redisReaderFeed(c->reader, data.p, data.n);
     parse(c);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void on_end(struct stream *s, int error)
 {
-    struct redis_conn *c = container_of(req, struct redis_conn, write);
-    c->is_writing = false;
-    c->writing.n = 0;
-    if (c->dead) return;
-    if (status < 0)
-        lose(c, REDIS_FAILURE_UNREACHABLE, "the connection was lost");
-    else
-        redis_conn_flush(c);
+    const char *fault = error ? stream_tls_fault(s) : "the server closed the connection";
+    lose(of(s), REDIS_FAILURE_UNREACHABLE, fault ? fault : "the connection was lost");
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_closed(struct stream *s)
 {
-    struct redis_conn *c = handle->data;
+    struct redis_conn *c = of(s);
     const struct redis_conn_events *events = c->events;
     void *arg = c->arg;
     redisReaderFree(c->reader);
+    if (c->out.p) explicit_bzero(c->out.p, c->out.cap); /* a password went through it */
     buf_free(&c->out);
-    buf_free(&c->writing);
     free(c);
     events->on_closed(arg);
 }
 
-struct redis_conn *redis_conn_open(struct loop *l, const struct sockaddr *address, const char *path,
+struct redis_conn *redis_conn_open(struct loop *l, const struct dial_target *target, int64_t timeout_ms,
                                    const struct redis_conn_events *events, void *arg)
 {
-    uv_loop_t *uv = loop_uv(l);
     struct redis_conn *c = xzalloc(sizeof *c);
     c->events = events;
     c->arg = arg;
-    c->is_tcp = address != NULL;
     c->reader = redisReaderCreate();
     CHECK(c->reader, "out of memory");
     buf_init(&c->out, NULL);
-    buf_init(&c->writing, NULL);
-    int error = address ? uv_tcp_init(uv, &c->u.tcp) : uv_pipe_init(uv, &c->u.pipe, 0);
-    CHECK(error == 0, "a handle without a socket can always be made");
-    c->u.handle.data = c;
-    if (!address) {
-        uv_pipe_connect(&c->connect, &c->u.pipe, path, on_connected);
-    } else if (uv_tcp_connect(&c->connect, &c->u.tcp, address, on_connected) != 0) {
-        redis_conn_close(c);
-        return NULL;
-    }
+    c->dial = dial_start(l, target, timeout_ms, &c->stream, &stream_events, on_dialled, c);
     return c;
 }
 
 void redis_conn_close(struct redis_conn *c)
 {
-    c->dead = true;
-    uv_close(&c->u.handle, on_closed);
+    c->dead = c->closing = true;
+    if (c->dial)
+        dial_cancel(c->dial, on_closed);
+    else if (c->connected)
+        stream_close(&c->stream, on_closed);
 }
 
 void redis_conn_add(struct redis_conn *c, const struct slice *args, size_t n)
@@ -191,29 +186,15 @@ void redis_conn_add(struct redis_conn *c, const struct slice *args, size_t n)
     buf_add_lit(out, "\r\n");
 }
 
-/* Writes what the kernel takes now and leaves the rest with uv. */
 void redis_conn_flush(struct redis_conn *c)
 {
-    if (c->dead || c->is_writing || c->out.n == 0) return;
-    uv_buf_t all = uv_buf_init(c->out.p, (unsigned)c->out.n);
-    int n = uv_try_write(&c->u.stream, &all, 1);
-    if (n == UV_EAGAIN) n = 0;
-    if (n >= 0 && (size_t)n == c->out.n) {
-        c->out.n = 0;
-        return;
-    }
-    if (n >= 0) {
-        struct buf spare = c->writing;
-        c->writing = c->out;
-        c->out = spare;
-        all = uv_buf_init(c->writing.p + n, (unsigned)(c->writing.n - (size_t)n));
-        n = uv_write(&c->write, &c->u.stream, &all, 1, on_written);
-        c->is_writing = n == 0;
-    }
-    if (n < 0) lose(c, REDIS_FAILURE_UNREACHABLE, "the connection was lost");
+    struct slice all = buf_slice(&c->out);
+    if (c->dead || all.n == 0) return;
+    stream_send(&c->stream, &all, 1);
+    c->out.n = 0;
 }
 
 size_t redis_conn_queued(const struct redis_conn *c)
 {
-    return c->out.n + c->writing.n;
+    return c->out.n + stream_queued(&c->stream);
 }

@@ -1,5 +1,5 @@
-/* remote/redis_url: reads the URL of a Redis. Called by redis_create. Refuses other schemes (also rediss: no TLS here),
-   a user without a password, bytes that no host has; its messages are fixed texts, since the URL carries a password. */
+/* remote/redis_url: reads the URL of a Redis. Called by redis_create. Refuses other schemes, a user without a password, bytes that
+   no host has; its messages are fixed texts, since the URL carries a password. */
 #include "remote/redis_url.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static const char *read_user(struct slice *authority, struct redis_url *out)
     return out->password ? NULL : "the password is not well percent-encoded";
 }
 
-static const char *read_host(struct slice authority, struct redis_url *out)
+static const char *read_host(struct slice authority, int default_port, struct redis_url *out)
 {
     struct slice host = authority, port;
     if (host.n && host.p[0] == '[') {
@@ -111,7 +111,7 @@ static const char *read_host(struct slice authority, struct redis_url *out)
     for (size_t i = 0; i < host.n; i++)
         if (host.p[i] <= ' ' || host.p[i] > '~' || strchr("%\"<>\\^`{|}[", host.p[i]))
             return "the host has a character that no host has";
-    out->port = DEFAULT_PORT;
+    out->port = default_port;
     if (port.n) {
         if (port.p[0] != ':') return "after the host comes :port or /db";
         const char *wrong = read_number(slice_make(port.p + 1, port.n - 1), 65535, &out->port, "the port is no port");
@@ -128,7 +128,7 @@ static const char *read_tcp(struct slice rest, struct redis_url *out)
     struct slice path = cut_at(&authority, "/?");
     struct slice query = cut_at(&path, "?");
     const char *wrong = read_user(&authority, out);
-    if (!wrong) wrong = read_host(authority, out);
+    if (!wrong) wrong = read_host(authority, DEFAULT_PORT, out);
     if (!wrong && path.n > 1)
         wrong = read_number(slice_make(path.p + 1, path.n - 1), INT32_MAX, &out->db, "the database is a number");
     return wrong ? wrong : read_query(query, out);
@@ -159,6 +159,7 @@ const char *redis_url_parse(struct slice url, struct redis_url *out)
 {
     const char *wrong;
     memset(out, 0, sizeof *out);
+    out->tls = url.n > 6 && slice_eq_nocase(slice_make(url.p, 7), SLICE("rediss:"));
     if (url.n && memchr(url.p, '\0', url.n)) return "the url has a NUL in it";
     if (strip(&url, "redis://"))
         wrong = read_tcp(url, out);
@@ -167,9 +168,18 @@ const char *redis_url_parse(struct slice url, struct redis_url *out)
     else if (strip(&url, "unix://") || strip(&url, "unix:"))
         wrong = read_unix(url, out);
     else if (strip(&url, "rediss://"))
-        wrong = "rediss (TLS) is not spoken: use redis:// or a local TLS tunnel";
+        wrong = read_tcp(url, out);
     else
-        wrong = "not a redis://, unix: or redis+unix:// url";
+        wrong = "not a redis://, rediss://, unix: or redis+unix:// url";
+    if (wrong) redis_url_finish(out);
+    return wrong;
+}
+
+const char *redis_address_parse(struct slice text, int default_port, struct redis_url *out)
+{
+    memset(out, 0, sizeof *out);
+    bool nul = text.n && memchr(text.p, '\0', text.n);
+    const char *wrong = nul ? "the address has a NUL in it" : read_host(text, default_port, out);
     if (wrong) redis_url_finish(out);
     return wrong;
 }

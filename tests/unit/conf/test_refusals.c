@@ -248,7 +248,8 @@ static const struct refusal with_route[] = {
                                             "[:port][/db], or unix:/path[?db=N]\n"},
     {"redis: { url: redis://a/x }", "c.yaml:1: redis.url: no Redis URL, expected redis:// or rediss://[user:password@]host[:port][/db], "
                                     "or unix:/path[?db=N]\n"},
-    {"redis: { url: rediss://a }", "c.yaml:1: redis.url: TLS to Redis is not supported, expected redis:// or unix:\n"},
+    {"redis: { url: \"redis://a:1/2\", cluster: true }",
+     "c.yaml:1: redis.url: a database, expected none with redis.cluster\n"},
     {"policy: { url: \"unix:/run/opa.sock\" }",
      "c.yaml:1: policy.url: no socket and path in the URL, expected unix:/path/to.sock:/path\n"},
     {"policy: { query: [\"a b\"] }", "c.yaml:1: policy.query[0]: \"a b\" is no query name, expected letters, digits and "

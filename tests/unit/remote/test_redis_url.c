@@ -18,6 +18,7 @@ static void urls(void **state)
         {"unix:/run/r.sock", NULL, "/run/r.sock", NULL, NULL, 0, 0},
         {"unix:///run/r%20.sock?db=3", NULL, "/run/r .sock", NULL, NULL, 0, 3},
         {"redis+unix:///run/r.sock", NULL, "/run/r.sock", NULL, NULL, 0, 0},
+        {"rediss://u:p@a/1", "a", NULL, "u", "p", 6379, 1},
         {"redis+unix://:pw@/r?db=1", NULL, "/r", NULL, "pw", 0, 1},
     };
     static const char *const bad[] = {
@@ -26,7 +27,8 @@ static void urls(void **state)
         "redis://",
         "redis://:6379",
         "http://a",
-        "rediss://a",
+        "rediss:a",
+        "redissss://a",
         "redis://hunter2@a",
         "redis://u:@a",
         "redis://:hunter2@",
