@@ -19,7 +19,7 @@
 #include "proxy/listener.h"
 #include "proxy/probe.h"
 #include "proxy/proxy.h"
-#include "proxy/wire.h"
+#include "proxy/settings.h"
 #include "remote/fetch.h"
 
 #define EXIT_USAGE 2
@@ -97,8 +97,8 @@ static void on_signal(int signum, void *arg)
         return;
     }
     log_event(LOG_INFO, "draining", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
-    int64_t delay_ms = signum == SIGINT ? 0 : p->conf->listen.drain_delay_ms; /* nobody waits at a keyboard */
-    deadline_after(p->loop, &run->drain_limit, delay_ms + p->conf->listen.drain_timeout_ms);
+    int64_t delay_ms = signum == SIGINT ? 0 : p->settings->conf->listen.drain_delay_ms; /* nobody waits at a keyboard */
+    deadline_after(p->loop, &run->drain_limit, delay_ms + p->settings->conf->listen.drain_timeout_ms);
     proxy_drain(p, delay_ms);
 }
 
@@ -117,7 +117,7 @@ static void on_drain_limit(struct deadline *d)
 
 static bool listen_all(struct proxy *p, char **error)
 {
-    const struct conf *c = p->conf;
+    const struct conf *c = p->settings->conf;
     int port = c->listen.port, admin_port = c->admin.port;
     p->listeners[0] = listener_create(p, c->listen.host, c->listen.port, false, &port, error);
     if (!p->listeners[0]) return false;
@@ -153,8 +153,9 @@ static void raise_open_files(int64_t connections)
         log_event(LOG_WARN, "open_files", SLICE("fewer may be open than listen.max_connections can need"));
 }
 
-static int run(const struct conf *conf, struct wire *wire)
+static int run(struct settings *settings)
 {
+    const struct conf *conf = settings->conf;
     struct run r = {0};
     struct proxy *p = &r.proxy;
     char *error = NULL;
@@ -162,29 +163,25 @@ static int run(const struct conf *conf, struct wire *wire)
     log_open(STDOUT_FILENO, conf->log.level);
     raise_open_files(conf->listen.max_connections);
     metric_init(conf->serve.metrics_prefix.p);
-    p->conf = conf;
     p->loop = loop_create();
     p->on_drained = on_drained;
     deadline_init(&r.drain_limit, on_drain_limit);
     loop_on_signal(p->loop, SIGTERM, on_signal, &r);
     loop_on_signal(p->loop, SIGINT, on_signal, &r);
-    bool parts = wire_start(wire, p, &error);
-    if (parts) proxy_init(p);
-    bool running = parts && listen_all(p, &error);
+    bool running = proxy_start(p, settings, &error) && listen_all(p, &error);
     metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
     if (running) {
         loop_serve(p->loop);
     } else {
         fprintf(stderr, "doorward: %s\n", error);
         free(error);
-        if (parts) proxy_abort(p);
+        proxy_abort(p);
     }
     deadline_stop(&r.drain_limit);
-    if (parts) proxy_finish(p);
-    wire_stop(wire, p);
+    proxy_finish(p);
     loop_close(p->loop);
     loop_run(p->loop);
-    if (parts) proxy_free(p);
+    proxy_free(p);
     loop_destroy(p->loop);
     if (running) log_event(LOG_INFO, "ended", r.cut_short ? SLICE("cut short") : SLICE("drained"));
     metric_finish();
@@ -198,9 +195,9 @@ static int with_config(enum job job, const struct conf_source *source)
     struct conf *conf = load(source);
     if (!conf) return EXIT_CONFIG;
     char *error = NULL;
-    struct wire *wire = wire_prepare(conf, &error);
+    struct settings *settings = settings_create(conf, &error);
     int code = EXIT_CONFIG;
-    if (!wire) {
+    if (!settings) {
         fprintf(stderr, "%s\n", error);
         free(error);
     } else if (job == JOB_CHECK) {
@@ -213,11 +210,12 @@ static int with_config(enum job job, const struct conf_source *source)
         fwrite(out.p, 1, out.n, stdout);
         buf_free(&out);
         code = 0;
+    } else if (job == JOB_RUN) {
+        return run(settings);
     } else {
-        code = job == JOB_PROBE ? probe_health(conf) : run(conf, wire);
+        code = probe_health(conf);
     }
-    if (wire) wire_free(wire);
-    conf_destroy(conf);
+    if (settings) settings_release(settings);
     return code;
 }
 

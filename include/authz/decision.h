@@ -16,6 +16,7 @@
 #include "base/cache.h"
 #include "base/dependency.h"
 #include "base/flight.h"
+#include "base/held.h"
 #include "base/op.h"
 #include "base/reason.h"
 #include "remote/fetch.h"
@@ -27,6 +28,7 @@ enum decision_use {
 };
 
 struct decisions_config {
+    struct held *owner;         /* of all that is pointed to here; held as long as it is used. NULL: outlives it */
     struct slice url;           /* http, https, unix; provenance=true is added */
     struct slice authorization; /* "Bearer …" for the engine, or empty; secret */
     int64_t timeout_ms;
@@ -100,6 +102,8 @@ struct decision_call {
 struct decisions;
 
 struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct decisions_config *c);
+/* With one more reference: destroy takes one, and with the last cancels what is out. */
+void decisions_hold(struct decisions *d);
 void decisions_destroy(struct decisions *d);
 
 /* a: the request's arena, used only inside this call. */

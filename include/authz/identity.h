@@ -14,12 +14,14 @@
 #include "base/breaker.h"
 #include "base/cache.h"
 #include "base/flight.h"
+#include "base/held.h"
 #include "base/op.h"
 #include "base/reason.h"
 #include "remote/fetch.h"
 #include "remote/redis.h"
 
 struct identity_config {
+    struct held *owner;         /* of all that is pointed to here; held as long as it is used. NULL: outlives it */
     struct slice url; /* profile endpoint, asked with the caller's own credential; empty: the claims are the context */
     struct slice service_url; /* optional, `{name}` is replaced (percent-encoded): verified names, asked with … */
     struct slice service_authorization; /* … this Authorization value; secret */
@@ -67,7 +69,9 @@ struct identity_call {
 
 /* redis may be NULL. */
 struct identities *identities_create(struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c);
-void identities_destroy(struct identities *d); /* cancels what is out */
+/* With one more reference: destroy takes one, and with the last cancels what is out. */
+void identities_hold(struct identities *d);
+void identities_destroy(struct identities *d);
 
 /* token NULL: the anonymous user, DONE. authorization: the header value the token came from (copied when needed). */
 enum op identity_find(struct identities *d, const struct token *token, struct slice authorization,

@@ -49,6 +49,9 @@ uint64_t loop_clock_ns(void);          /* monotonic, read now: for durations in 
 /* How late the last tick was, ms: a measure of how long the loop was kept from turning. */
 int64_t loop_lag_ms(struct loop *l);
 
+/* The list of all deadlines of that length that asked for it so; lives as long as the loop. For lengths that a
+   configuration gives and another one may change: whoever uses the old one goes on with it. */
+struct deadline_list *loop_timeouts(struct loop *l, int64_t timeout_ms);
 void deadline_list_init(struct deadline_list *list, struct loop *l, int64_t timeout_ms);
 /* None of its deadlines is running any more; not to be called inside on_due. */
 void deadline_list_finish(struct deadline_list *list);

@@ -28,7 +28,8 @@ enum step_result { STEP_NEXT, STEP_WAIT, STEP_DONE };
 struct request {
     struct conn *conn;
     struct proxy *proxy;
-    const struct conf *conf;  /* the one it began with, to its end */
+    struct settings *settings; /* those it began with, to its end; held */
+    const struct conf *conf;   /* of them */
     struct arena *arena;
     struct head *head;
     enum step step;

@@ -47,10 +47,12 @@ struct upstream_call {
     struct upstream *upstream;
 };
 
-/* tls: for https; held. */
+/* With one reference. What is read of c is copied. tls: for https; held. */
 struct upstream *upstream_create(struct loop *l, const struct conf_upstream *c, struct tls_context *tls);
-void upstream_close(struct upstream *u); /* drops the idle ones; lent ones are dropped when they come back */
-void upstream_free(struct upstream *u);  /* when no connection is left */
+struct upstream *upstream_hold(struct upstream *u);
+/* The last one drops the idle connections, and the lent ones when they come back; then its memory goes. Whoever may
+   still borrow needs a reference. */
+void upstream_release(struct upstream *u);
 struct deadline_list *upstream_silence(struct upstream *u); /* response_timeout_ms */
 size_t upstream_idle(const struct upstream *u);
 size_t upstream_open(const struct upstream *u);

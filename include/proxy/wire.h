@@ -5,16 +5,24 @@
 #include "base/breaker.h"
 #include "proxy/proxy.h"
 
-struct wire; /* what the parts keep by pointer: lists, shapes */
+struct wire; /* a configuration and what was compiled of it: parts keep pointers into it, and hold it. Counted */
 
-/* Compiles every shape and reads every key without touching the network: what --check asks for beyond the file itself.
-   NULL: *error is a heap text. */
-struct wire *wire_prepare(const struct conf *conf, char **error);
-/* Makes the parts and sets them in p (conf and loop are set). False: *error is a heap text. */
+/* Takes conf, also when it fails. Compiles every shape and reads every key without touching the network: what --check
+   asks for beyond the file itself. NULL: *error is a heap text. */
+struct wire *wire_create(struct conf *conf, char **error);
+const struct conf *wire_conf(const struct wire *w);
+struct grant *wire_grant(const struct wire *w);
+void wire_hold(struct wire *w);
+void wire_release(struct wire *w);
+
+/* The parts that live as long as the proxy, for p (loop and settings are set). False: *error is a heap text. */
 bool wire_start(struct wire *w, struct proxy *p, char **error);
-/* Ends the parts; their last handles are let go by the loop. */
-void wire_stop(struct wire *w, struct proxy *p);
-void wire_free(struct wire *w);
+/* Ends them; their last handles are let go by the loop. */
+void wire_stop(struct proxy *p);
+/* The parts of settings, made anew. */
+struct identities *wire_identities(struct wire *w, struct proxy *p);
+struct decisions *wire_decisions(struct wire *w, struct proxy *p);
+struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i); /* of conf->upstreams */
 
 /* breakers.* */
 struct breaker_rules wire_breaker(const struct conf *conf);

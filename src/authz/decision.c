@@ -19,6 +19,7 @@
 #define ASK_AGAIN_MS 1000 /* for one stale decision, at most so often */
 
 struct decisions {
+    struct held held;
     struct loop *loop;
     struct decisions_config config;
     struct engine engine;
@@ -39,6 +40,7 @@ struct outcome {
 
 static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
 static void on_landed(struct flight_waiter *w, void *arg);
+static void on_decisions_gone(struct held *h);
 
 void decision_hold(struct decision *d)
 {
@@ -54,7 +56,9 @@ struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct
 {
     struct decisions *d = xzalloc(sizeof *d);
     d->loop = l;
+    held_init(&d->held, on_decisions_gone);
     d->config = *c;
+    held_take(c->owner);
     engine_init(&d->engine, l, f, &d->config);
     d->kept = cache_create(c->max_entries ? c->max_entries : 1, c->max_bytes ? c->max_bytes : 1, render_free);
     d->flights = flights_create();
@@ -79,9 +83,9 @@ static void land(struct question *q, struct outcome o)
     question_free(q);
 }
 
-void decisions_destroy(struct decisions *d)
+static void on_decisions_gone(struct held *h)
 {
-    if (!d) return;
+    struct decisions *d = container_of(h, struct decisions, held);
     while (!list_empty(&d->engine.questions)) {
         land(container_of(d->engine.questions.next, struct question, link),
              (struct outcome){.reason = REASON_SHUTTING_DOWN});
@@ -89,7 +93,18 @@ void decisions_destroy(struct decisions *d)
     engine_finish(&d->engine);
     flights_destroy(d->flights);
     cache_destroy(d->kept);
+    held_release(d->config.owner);
     free(d);
+}
+
+void decisions_hold(struct decisions *d)
+{
+    held_take(&d->held);
+}
+
+void decisions_destroy(struct decisions *d)
+{
+    if (d) held_release(&d->held);
 }
 
 static int64_t least(int64_t a, int64_t b)

@@ -17,6 +17,7 @@
 #define MEMORY_BYTES ((size_t)64 << 20) /* of all contexts in memory, whatever memory_entries says */
 
 struct identities {
+    struct held held;
     struct loop *loop;
     struct identity_config config;
     struct sources sources;
@@ -27,6 +28,7 @@ struct identities {
 
 static void on_found(struct lookup *l, struct found f);
 static void on_landed(struct flight_waiter *w, void *arg);
+static void on_identities_gone(struct held *h);
 
 const char *found_in_name(enum found_in f)
 {
@@ -48,7 +50,9 @@ struct identities *identities_create(struct loop *l, struct fetch *f, struct red
 {
     struct identities *d = xzalloc(sizeof *d);
     d->loop = l;
+    held_init(&d->held, on_identities_gone);
     d->config = *c;
+    held_take(c->owner);
     sources_init(&d->sources, l, f, r, &d->config);
     d->memory = cache_create(c->memory_entries ? c->memory_entries : 1, MEMORY_BYTES, context_free);
     d->flights = flights_create();
@@ -67,9 +71,9 @@ static void land(struct lookup *l, struct found f)
     if (f.user) user_release(f.user);
 }
 
-void identities_destroy(struct identities *d)
+static void on_identities_gone(struct held *h)
 {
-    if (!d) return;
+    struct identities *d = container_of(h, struct identities, held);
     while (!list_empty(&d->sources.lookups)) {
         land(container_of(d->sources.lookups.next, struct lookup, link),
              (struct found){.reason = REASON_SHUTTING_DOWN});
@@ -78,7 +82,18 @@ void identities_destroy(struct identities *d)
     flights_destroy(d->flights);
     cache_destroy(d->memory);
     user_release(d->anonymous);
+    held_release(d->config.owner);
     free(d);
+}
+
+void identities_hold(struct identities *d)
+{
+    held_take(&d->held);
+}
+
+void identities_destroy(struct identities *d)
+{
+    if (d) held_release(&d->held);
 }
 
 static int64_t least(int64_t a, int64_t b)

@@ -20,6 +20,7 @@ struct loop {
     uv_timer_t tick;
     struct list lists;  /* of struct deadline_list */
     struct list uneven; /* of struct deadline, by due time */
+    struct list timeouts; /* of struct timeouts: lists that are the loop's own */
     struct list signals;
     int64_t armed_ms;    /* uv time that the tick is set to, or NOT_ARMED */
     int64_t advanced_ms; /* what loop_advance added */
@@ -29,6 +30,11 @@ struct loop {
     bool wall_known;
     bool sweeping; /* the tick is armed once, after the sweep */
     bool closed;
+};
+
+struct timeouts {
+    struct deadline_list deadlines;
+    struct list link;
 };
 
 struct loop_signal {
@@ -132,6 +138,7 @@ struct loop *loop_create(void)
     uv_unref((uv_handle_t *)&l->tick);
     list_init(&l->lists);
     list_init(&l->uneven);
+    list_init(&l->timeouts);
     list_init(&l->signals);
     l->armed_ms = NOT_ARMED;
     /* A peer that closes while we write to it must be an error of that write, not the end of the process. */
@@ -143,6 +150,12 @@ void loop_destroy(struct loop *l)
 {
     CHECK(l->closed, "loop_close comes before loop_destroy");
     CHECK(uv_loop_close(&l->uv) == 0, "a handle or request is still open");
+    while (!list_empty(&l->timeouts)) {
+        struct timeouts *t = container_of(l->timeouts.next, struct timeouts, link);
+        list_remove(&t->link);
+        deadline_list_finish(&t->deadlines);
+        free(t);
+    }
     free(l);
 }
 
@@ -230,6 +243,18 @@ void deadline_list_init(struct deadline_list *list, struct loop *l, int64_t time
     list->loop = l;
     list->timeout_ms = timeout_ms;
     list_add_last(&l->lists, &list->link);
+}
+
+struct deadline_list *loop_timeouts(struct loop *l, int64_t timeout_ms)
+{
+    for (struct list *n = l->timeouts.next; n != &l->timeouts; n = n->next) {
+        struct timeouts *known = container_of(n, struct timeouts, link);
+        if (known->deadlines.timeout_ms == timeout_ms) return &known->deadlines;
+    }
+    struct timeouts *t = xzalloc(sizeof *t);
+    deadline_list_init(&t->deadlines, l, timeout_ms);
+    list_add_last(&l->timeouts, &t->link);
+    return &t->deadlines;
 }
 
 void deadline_list_finish(struct deadline_list *list)

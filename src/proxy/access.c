@@ -101,7 +101,7 @@ enum step_result step_authenticate(struct request *r)
 enum step_result step_identify(struct request *r)
 {
     r->identity_call.on_done = on_identity;
-    if (identity_find(r->proxy->identities, r->token, credential_of(r), &r->identity_call) == OP_PENDING)
+    if (identity_find(r->settings->identities, r->token, credential_of(r), &r->identity_call) == OP_PENDING)
         return STEP_WAIT;
     return took_identity(r);
 }
@@ -143,6 +143,6 @@ enum step_result step_decide(struct request *r)
     else
         question(r, &q);
     r->decision_call.on_done = on_decision;
-    if (decision_find(r->proxy->decisions, &q, r->arena, &r->decision_call) == OP_PENDING) return STEP_WAIT;
+    if (decision_find(r->settings->decisions, &q, r->arena, &r->decision_call) == OP_PENDING) return STEP_WAIT;
     return took_decision(r);
 }

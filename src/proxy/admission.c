@@ -28,7 +28,7 @@ static struct counted **find(const struct conn *c)
 
 enum reason admission_take(struct proxy *p, struct conn *c)
 {
-    int64_t per_address = p->conf->listen.max_connections_per_address;
+    int64_t per_address = p->settings->conf->listen.max_connections_per_address;
     enum reason reason = REASON_FORWARDED;
     if (per_address && !c->admin) {
         struct counted **at = find(c);
@@ -40,7 +40,7 @@ enum reason admission_take(struct proxy *p, struct conn *c)
         c->counted = true;
         if (++(*at)->count > per_address) reason = REASON_OVERLOADED;
     }
-    if (!c->admin && (int64_t)p->conns_n > p->conf->listen.max_connections) reason = REASON_CONNECTIONS;
+    if (!c->admin && (int64_t)p->conns_n > p->settings->conf->listen.max_connections) reason = REASON_CONNECTIONS;
     return reason;
 }
 

@@ -102,7 +102,7 @@ static void start_linger(struct conn *c)
 /* One whole head off the front of pending starts a request; false: more bytes are needed (or it was refused). */
 static bool next_request(struct conn *c)
 {
-    const struct conf *conf = c->proxy->conf;
+    const struct conf *conf = c->proxy->settings->conf;
     if (stream_queued(&c->stream) > UNSENT_MAX) return false;
     if (c->scanned == 0)
         while (c->pending.n && (c->pending.p[0] == '\r' || c->pending.p[0] == '\n')) {
@@ -129,7 +129,7 @@ static bool next_request(struct conn *c)
         return false;
     }
     if (found == HEAD_PARTIAL) {
-        if (!c->head_begun) deadline_start(&c->proxy->header_timeout, &c->deadline);
+        if (!c->head_begun) deadline_start(c->proxy->settings->header_timeout, &c->deadline);
         c->head_begun = true;
         return false;
     }
@@ -267,7 +267,7 @@ struct conn *conn_create(struct proxy *p, bool admin)
 void conn_begin(struct conn *c)
 {
     c->head_begun = true;
-    deadline_start(&c->proxy->header_timeout, &c->deadline);
+    deadline_start(c->proxy->settings->header_timeout, &c->deadline);
     conn_update_reading(c);
 }
 
@@ -293,7 +293,7 @@ void conn_request_done(struct conn *c, bool keep_alive)
     parser_init(&c->parser, PARSER_REQUEST, on_body_bytes);
     if (keep_alive && clean) {
         c->state = CONN_READY;
-        deadline_start(&c->proxy->idle_timeout, &c->deadline);
+        deadline_start(c->proxy->settings->idle_timeout, &c->deadline);
         pump(c);
         return;
     }
@@ -304,7 +304,7 @@ void conn_request_done(struct conn *c, bool keep_alive)
 void conn_await_reader(struct conn *c)
 {
     c->unsent = stream_queued(&c->stream);
-    deadline_start(&c->proxy->body_timeout, &c->deadline);
+    deadline_start(c->proxy->settings->body_timeout, &c->deadline);
 }
 
 void conn_close(struct conn *c)

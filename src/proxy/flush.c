@@ -8,8 +8,8 @@
 static void flush_all(struct proxy *p)
 {
     tokens_flush(p->tokens, 0);
-    identities_flush_all(p->identities);
-    decisions_flush(p->decisions, 0);
+    identities_flush_all(p->settings->identities);
+    decisions_flush(p->settings->decisions, 0);
     log_event(LOG_INFO, "cache_flushed", SLICE("all"));
 }
 
@@ -24,10 +24,10 @@ static void flush_some(struct proxy *p, json_t *issuer, json_t *subject)
     uint64_t tag = subject ? token_subject_tag(iss, text_of(subject)) : token_issuer_tag(iss);
     tokens_flush(p->tokens, tag);
     if (subject)
-        identities_flush_subject(p->identities, iss, text_of(subject));
+        identities_flush_subject(p->settings->identities, iss, text_of(subject));
     else
-        identities_flush_issuer(p->identities, iss);
-    decisions_flush(p->decisions, tag);
+        identities_flush_issuer(p->settings->identities, iss);
+    decisions_flush(p->settings->decisions, tag);
     log_event(LOG_INFO, "cache_flushed", subject ? SLICE("subject") : SLICE("issuer"));
 }
 

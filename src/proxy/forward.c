@@ -100,7 +100,7 @@ enum step_result step_connect(struct request *r)
 {
     enum borrow how = is_idempotent(r->head->method) ? BORROW_ANY : BORROW_RECENT;
     if (r->retried) how = BORROW_FRESH;
-    struct upstream *u = proxy_upstream(r->proxy, r->route->upstream);
+    struct upstream *u = settings_upstream(r->settings, r->route->upstream);
     r->upstream_call.on_done = on_upstream;
     if (upstream_borrow(u, how, &relay_events, r, &r->upstream_call) == OP_PENDING) return STEP_WAIT;
     return took_upstream(r);

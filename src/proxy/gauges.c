@@ -53,24 +53,25 @@ static double breaker_value(const char *name)
 
 void gauges_update(struct proxy *p)
 {
+    const struct settings *now = p->settings;
     struct cache_stats s;
     tokens_stats(p->tokens, &s);
     cache_gauges(p, "token", &s);
-    identities_stats(p->identities, &s);
+    identities_stats(now->identities, &s);
     cache_gauges(p, "memory", &s);
-    decisions_stats(p->decisions, &s);
+    decisions_stats(now->decisions, &s);
     cache_gauges(p, "decision", &s);
-    set(METRIC_INFLIGHT, SLICE("policy"), decisions_inflight(p->decisions));
-    set(METRIC_INFLIGHT, SLICE("context"), identities_inflight(p->identities));
+    set(METRIC_INFLIGHT, SLICE("policy"), decisions_inflight(now->decisions));
+    set(METRIC_INFLIGHT, SLICE("context"), identities_inflight(now->identities));
     for (size_t i = 0; i < tokens_issuers(p->tokens); i++) {
         struct issuer_state issuer;
         tokens_issuer_state(p->tokens, i, &issuer);
         set(METRIC_KEYS_COUNT, issuer.issuer, (double)issuer.keys);
         set(METRIC_KEYS_AGE, issuer.issuer, issuer.age_ms < 0 ? -1 : (double)issuer.age_ms / 1000);
     }
-    for (size_t i = 0; i < p->conf->upstreams_n; i++) {
-        set(METRIC_UPSTREAM_IDLE, p->conf->upstreams[i].name, (double)upstream_idle(p->upstreams[i]));
-        set(METRIC_UPSTREAM_OPEN, p->conf->upstreams[i].name, (double)upstream_open(p->upstreams[i]));
+    for (size_t i = 0; i < now->conf->upstreams_n; i++) {
+        set(METRIC_UPSTREAM_IDLE, now->conf->upstreams[i].name, (double)upstream_idle(now->upstreams[i]));
+        set(METRIC_UPSTREAM_OPEN, now->conf->upstreams[i].name, (double)upstream_open(now->upstreams[i]));
     }
     if (p->redis) {
         struct redis_state redis;

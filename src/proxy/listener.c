@@ -38,11 +38,11 @@ static void on_waiting(void *arg)
         conn_close(c);
         return;
     }
-    c->trusted = peer_is_trusted(p->conf, &c->peer);
+    c->trusted = peer_is_trusted(p->settings->conf, &c->peer);
     enum reason reason = admission_take(p, c);
     if (reason == REASON_FORWARDED)
         conn_begin(c);
-    else if ((int64_t)p->conns_n > p->conf->listen.max_connections + REFUSED_MAX)
+    else if ((int64_t)p->conns_n > p->settings->conf->listen.max_connections + REFUSED_MAX)
         conn_close(c);
     else
         conn_refuse(c, reason);

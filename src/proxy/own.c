@@ -208,5 +208,5 @@ static enum step_result answer_flush(struct request *r)
 
 static enum step_result answer_jwks(struct request *r)
 {
-    return reply_body(r, 200, json_type, grant_jwks(r->proxy->grant));
+    return reply_body(r, 200, json_type, grant_jwks(r->settings->grant));
 }

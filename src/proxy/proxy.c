@@ -1,8 +1,6 @@
 /* proxy/proxy: what all of a running proxy shares: made, drained and ended. Called by main (and by the flow tests). */
 #include "proxy/proxy.h"
 
-#include <stdlib.h>
-
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -10,71 +8,28 @@
 #include "proxy/listener.h"
 #include "proxy/ready.h"
 #include "proxy/request.h"
-#include "proxy/upstream.h"
+#include "proxy/wire.h"
 
 #define LINGER_MS 2000
 #define FRESH_MS 500
 
 static void on_drain_delay(struct deadline *d);
 
-static void read_lifts(struct proxy *p)
+bool proxy_start(struct proxy *p, struct settings *s, char **error)
 {
-    const struct conf_list *query = &p->conf->policy.query;
-    CHECK(query->n <= REQUEST_LIFTED_MAX, "the configuration has no more names than a request has room for");
-    p->lifts = xzalloc((query->n + 1) * sizeof *p->lifts);
-    for (size_t i = 0; i < query->n; i++) {
-        struct slice rest = query->v[i], name;
-        struct lift *lift = &p->lifts[p->lifts_n++];
-        while (lift->n < LIFT_NAMES_MAX && slice_next(&rest, '|', &name)) lift->names[lift->n++] = name;
-    }
-}
-
-/* Some servers take these for the target or the method: then the API would do what was not judged. */
-static const struct slice overrides[] = {
-#define NAME(lit) {lit, sizeof lit - 1}
-    NAME("x-original-url"), NAME("x-original-uri"),         NAME("x-rewrite-url"),
-    NAME("x-http-method"),  NAME("x-http-method-override"), NAME("x-method-override"),
-#undef NAME
-};
-#define OVERRIDES_N (sizeof overrides / sizeof *overrides)
-
-static void read_stripped(struct proxy *p)
-{
-    const struct conf *conf = p->conf;
-    struct slice *names = xzalloc((conf->strip_headers.n + 1 + OVERRIDES_N) * sizeof *names);
-    size_t n = 0;
-    for (size_t i = 0; i < OVERRIDES_N; i++) names[n++] = overrides[i];
-    if (conf->grant.header.n) names[n++] = conf->grant.header;
-    for (size_t i = 0; i < conf->strip_headers.n; i++) names[n++] = conf->strip_headers.v[i];
-    p->stripped = name_set_create(names, n);
-    free(names);
-}
-
-void proxy_init(struct proxy *p)
-{
-    const struct conf *conf = p->conf;
     list_init(&p->conns);
+    list_init(&p->all_settings);
+    list_init(&p->gone_settings);
+    list_init(&p->sweep.link);
     deadline_init(&p->drain_delay, on_drain_delay);
     metric_set(METRIC_DRAINING, NULL, 0);
-    read_lifts(p);
-    read_stripped(p);
-    p->routes = routes_create(conf->routes, conf->routes_n);
-    p->upstreams = xzalloc((conf->upstreams_n + 1) * sizeof *p->upstreams);
-    for (size_t i = 0; i < conf->upstreams_n; i++)
-        p->upstreams[i] = upstream_create(p->loop, &conf->upstreams[i], p->upstream_tls[i]);
-    deadline_list_init(&p->header_timeout, p->loop, conf->listen.header_timeout_ms);
-    deadline_list_init(&p->idle_timeout, p->loop, conf->listen.idle_timeout_ms);
-    deadline_list_init(&p->body_timeout, p->loop, conf->listen.body_idle_timeout_ms);
-    deadline_list_init(&p->budget, p->loop, conf->listen.budget_ms ? conf->listen.budget_ms : 1);
-    deadline_list_init(&p->websocket_timeout, p->loop, conf->listen.websocket_idle_timeout_ms);
     deadline_list_init(&p->linger_timeout, p->loop, LINGER_MS);
     deadline_list_init(&p->fresh_timeout, p->loop, FRESH_MS);
+    p->settings = s;
+    if (!wire_start(s->wire, p, error)) return false;
+    settings_attach(s, p, NULL);
     p->ready = ready_create(p);
-}
-
-struct upstream *proxy_upstream(const struct proxy *p, const struct conf_upstream *c)
-{
-    return p->upstreams[c - p->conf->upstreams];
+    return true;
 }
 
 static void close_listeners(struct proxy *p)
@@ -134,16 +89,16 @@ void proxy_abort(struct proxy *p)
 
 void proxy_finish(struct proxy *p)
 {
-    ready_stop(p->ready);
-    for (size_t i = 0; i < p->conf->upstreams_n; i++) upstream_close(p->upstreams[i]);
+    if (p->ready) ready_stop(p->ready);
+    settings_release(p->settings);
+    p->settings = NULL;
+    settings_sweep(p);
+    CHECK(list_empty(&p->all_settings), "requests end before the proxy does");
+    wire_stop(p);
 }
 
 void proxy_free(struct proxy *p)
 {
-    ready_free(p->ready);
-    for (size_t i = 0; i < p->conf->upstreams_n; i++) upstream_free(p->upstreams[i]);
-    free(p->upstreams);
-    routes_destroy(p->routes);
-    name_set_destroy(p->stripped);
-    free(p->lifts);
+    if (p->ready) ready_free(p->ready);
+    wire_release(p->first);
 }

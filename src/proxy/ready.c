@@ -112,7 +112,7 @@ static void on_probe_answer(const struct fetch_answer *a, void *arg)
     if (--d->out) return;
     bool all = true;
     for (size_t i = 0; i < d->n; i++) all &= d->probes[i].ok;
-    int64_t interval = d->proxy->conf->serve.probe_interval_ms;
+    int64_t interval = d->proxy->settings->conf->serve.probe_interval_ms;
     deadline_after(d->proxy->loop, &d->next, all || interval < PROBE_RETRY_MS ? interval : PROBE_RETRY_MS);
 }
 
@@ -128,7 +128,7 @@ static void add_probe(struct ready *d, bool policy, struct slice name, struct sl
 
 struct ready *ready_create(struct proxy *proxy)
 {
-    const struct conf *conf = proxy->conf;
+    const struct conf *conf = proxy->settings->conf;
     struct ready *d = xzalloc(sizeof *d);
     d->proxy = proxy;
     deadline_init(&d->next, on_probe_due);

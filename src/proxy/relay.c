@@ -62,7 +62,7 @@ static void batch_last_chunk(struct request *r, struct stream *s, struct head *t
     buf_add_lit(&out, "0\r\n");
     for (size_t i = 0; i < trailers->n; i++) {
         const struct header *h = &trailers->v[i];
-        bool ours = name_set_has(r->proxy->stripped, h->name) || peer_speaks_for_us(h->name, false);
+        bool ours = name_set_has(r->settings->stripped, h->name) || peer_speaks_for_us(h->name, false);
         if (h->id != HEADER_OTHER || ours) continue;
         writer_header(&out, h->name, h->value);
     }
@@ -193,7 +193,7 @@ static void send_interim(struct request *r, struct head *answer)
     buf_init(&out, r->arena);
     writer_status(&out, answer->status, answer->phrase);
     head_drop_hop(answer);
-    head_drop_named(answer, r->proxy->stripped);
+    head_drop_named(answer, r->settings->stripped);
     drop_length(answer);
     writer_headers(&out, answer);
     buf_add_lit(&out, "\r\n");

@@ -34,7 +34,9 @@ static struct request *create(struct conn *c)
     struct request *r = arena_zalloc(&c->arena, sizeof *r);
     r->conn = c;
     r->proxy = c->proxy;
-    r->conf = c->proxy->conf;
+    r->settings = c->proxy->settings;
+    settings_hold(r->settings);
+    r->conf = r->settings->conf;
     r->arena = &c->arena;
     r->head = &c->parser.head;
     r->begun_ns = loop_clock_ns();
@@ -48,7 +50,7 @@ static struct request *create(struct conn *c)
 void request_begin(struct conn *c, struct slice head_bytes)
 {
     struct request *r = create(c);
-    if (r->conf->listen.budget_ms) budget_start(&r->budget, &c->proxy->budget, on_budget_spent);
+    if (r->settings->budget) budget_start(&r->budget, r->settings->budget, on_budget_spent);
     r->head_bytes = head_bytes.n;
     enum reason reason =
         parser_head(&c->parser, head_bytes, r->arena, (size_t)r->conf->listen.max_headers, false);
@@ -124,7 +126,7 @@ enum step_result step_admit(struct request *r)
         r->head->length > (uint64_t)conf->listen.max_body_bytes)
         return request_fail(r, REASON_BODY_TOO_LARGE, NULL);
     r->websocket = websocket_is_asked(r->head);
-    head_drop_named(r->head, r->proxy->stripped);
+    head_drop_named(r->head, r->settings->stripped);
     enum reason reason = head_drop_hop(r->head);
     if (reason != REASON_FORWARDED) return request_fail(r, reason, "Connection names a header it may not");
     r->step = STEP_ROUTE;
@@ -155,7 +157,7 @@ void request_on_input(struct request *r)
         return;
     }
     if (!c->parser.complete)
-        deadline_start(&r->proxy->body_timeout, &c->deadline);
+        deadline_start(r->settings->body_timeout, &c->deadline);
     else if (!r->up_paused) /* else it is the time in which the client must take some of the answer */
         deadline_stop(&c->deadline);
     if (r->step == STEP_FORWARD) relay_flush(r);
@@ -261,6 +263,7 @@ static void let_go(struct request *r)
     if (r->decision) decision_release(r->decision);
     if (r->user) user_release(r->user);
     if (r->token) token_release(r->token);
+    settings_release(r->settings);
 }
 
 void request_abort(struct request *r, enum reason reason)

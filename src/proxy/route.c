@@ -162,7 +162,7 @@ static enum reason check_readings(struct request *r)
         bool slashes = i & 1, parameters = i & 2;
         if ((slashes && !t->encoded_slash) || (parameters && !t->path_parameter)) continue;
         struct slice path = read_loosely(r->arena, t->path, slashes, parameters);
-        if (routes_find(r->proxy->routes, path) != r->route) return REASON_PATH_AMBIGUOUS;
+        if (routes_find(r->settings->routes, path) != r->route) return REASON_PATH_AMBIGUOUS;
     }
     return REASON_FORWARDED;
 }
@@ -203,7 +203,7 @@ static enum step_result answer_options(struct request *r)
 /* A route of the configuration serves it, or nothing does. */
 static enum step_result take_route(struct request *r)
 {
-    r->route = routes_find(r->proxy->routes, r->target.path);
+    r->route = routes_find(r->settings->routes, r->target.path);
     if (!r->route) return request_fail(r, REASON_NO_ROUTE, NULL);
     if (!route_allows(r->route, r->head->method)) {
         r->allow = allowed_methods(r, &r->route->methods);
@@ -223,8 +223,8 @@ static enum step_result take_route(struct request *r)
     }
     if (target_params(&r->target, r->arena) != REASON_FORWARDED)
         return request_fail(r, REASON_QUERY_AMBIGUOUS, "too many parameters");
-    for (size_t i = 0; i < r->proxy->lifts_n; i++) {
-        const struct lift *names = &r->proxy->lifts[i];
+    for (size_t i = 0; i < r->settings->lifts_n; i++) {
+        const struct lift *names = &r->settings->lifts[i];
         reason = lift(r, names);
         if (reason == REASON_FORWARDED) continue;
         struct slice first = names->names[0];

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/metric.h"
 
@@ -11,13 +12,16 @@
 
 struct upstream {
     struct loop *loop;
-    const struct conf_upstream *conf;
+    struct arena arena; /* of the texts of conf */
+    struct conf_upstream conf;
+    struct conf_endpoint endpoint;
     struct tls_context *tls; /* NULL: plain */
+    unsigned holders;
     struct list idle; /* most recently used first */
     size_t idle_n;
     size_t open_n;
-    struct deadline_list idle_timeout;
-    struct deadline_list silence;
+    struct deadline_list *idle_timeout;
+    struct deadline_list *silence;
     bool closed;
 };
 
@@ -35,9 +39,16 @@ static struct uconn *of_stream(struct stream *s)
     return container_of(s, struct uconn, stream);
 }
 
+static void destroy(struct upstream *u)
+{
+    tls_context_release(u->tls);
+    arena_reset(&u->arena);
+    free(u);
+}
+
 static void count_dial(struct upstream *u, const char *result)
 {
-    struct slice labels[] = {u->conf->name, slice_str(result)};
+    struct slice labels[] = {u->conf.name, slice_str(result)};
     metric_add(METRIC_UPSTREAM_DIALS, labels, 1);
 }
 
@@ -98,8 +109,10 @@ static void on_dialled(struct stream *s, int status, const char *why, void *arg)
 static void on_uconn_closed(struct stream *s)
 {
     struct uconn *c = of_stream(s);
-    c->upstream->open_n--;
+    struct upstream *u = c->upstream;
     free(c);
+    u->open_n--;
+    if (u->closed && u->open_n == 0) destroy(u);
 }
 
 static struct uconn *find_idle(struct upstream *u, enum borrow how)
@@ -115,30 +128,39 @@ struct upstream *upstream_create(struct loop *l, const struct conf_upstream *con
     CHECK(conf->secure == (tls != NULL), "https is spoken where it is asked for");
     struct upstream *u = xzalloc(sizeof *u);
     u->loop = l;
-    u->conf = conf;
     u->tls = tls ? tls_context_hold(tls) : NULL;
+    u->holders = 1;
+    arena_init(&u->arena);
+    u->conf = *conf;
+    u->endpoint = conf->endpoints[0];
+    u->conf.endpoints = &u->endpoint;
+    u->conf.endpoints_n = 1;
+    u->conf.name = arena_copy(&u->arena, conf->name);
+    u->conf.tls_server_name = arena_copy(&u->arena, conf->tls_server_name);
+    u->endpoint.host = arena_copy(&u->arena, conf->endpoints[0].host);
     list_init(&u->idle);
-    deadline_list_init(&u->idle_timeout, l, conf->idle_timeout_ms ? conf->idle_timeout_ms : 1); /* 0: none is kept */
-    deadline_list_init(&u->silence, l, conf->response_timeout_ms);
+    u->idle_timeout = loop_timeouts(l, conf->idle_timeout_ms ? conf->idle_timeout_ms : 1); /* 0: none is kept */
+    u->silence = loop_timeouts(l, conf->response_timeout_ms);
     return u;
 }
 
-void upstream_close(struct upstream *u)
+struct upstream *upstream_hold(struct upstream *u)
 {
-    u->closed = true;
-    while (!list_empty(&u->idle)) uconn_drop(container_of(u->idle.next, struct uconn, link));
+    u->holders++;
+    return u;
 }
 
-void upstream_free(struct upstream *u)
+void upstream_release(struct upstream *u)
 {
-    CHECK(u->open_n == 0, "every connection of the pool is closed");
-    tls_context_release(u->tls);
-    free(u);
+    if (--u->holders) return;
+    u->closed = true;
+    while (!list_empty(&u->idle)) uconn_drop(container_of(u->idle.next, struct uconn, link));
+    if (u->open_n == 0) destroy(u);
 }
 
 struct deadline_list *upstream_silence(struct upstream *u)
 {
-    return &u->silence;
+    return u->silence;
 }
 
 size_t upstream_idle(const struct upstream *u)
@@ -163,7 +185,7 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
         call->conn->events = events;
         call->conn->owner = owner;
         call->conn->reused = true;
-        metric_add(METRIC_UPSTREAM_REUSED, &u->conf->name, 1);
+        metric_add(METRIC_UPSTREAM_REUSED, &u->conf.name, 1);
         return OP_DONE;
     }
     struct uconn *c = xzalloc(sizeof *c);
@@ -174,9 +196,9 @@ enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_
     c->owner = owner;
     u->open_n++;
     call->dialling = c;
-    struct dial_target target = {.host = u->conf->endpoints[0].host.p, .port = u->conf->endpoints[0].port, .tls = u->tls};
-    if (u->conf->tls_server_name.n) target.tls_name = u->conf->tls_server_name.p;
-    call->dial = dial_start(u->loop, &target, u->conf->connect_timeout_ms, &c->stream, &uconn_stream_events, on_dialled,
+    struct dial_target target = {.host = u->endpoint.host.p, .port = u->endpoint.port, .tls = u->tls};
+    if (u->conf.tls_server_name.n) target.tls_name = u->conf.tls_server_name.p;
+    call->dial = dial_start(u->loop, &target, u->conf.connect_timeout_ms, &c->stream, &uconn_stream_events, on_dialled,
                             call);
     return OP_PENDING;
 }
@@ -194,7 +216,7 @@ void uconn_give_back(struct uconn *c)
 {
     struct upstream *u = c->upstream;
     c->owner = NULL;
-    bool keeps = !u->closed && u->conf->idle_timeout_ms && (int64_t)u->idle_n < u->conf->max_idle;
+    bool keeps = !u->closed && u->conf.idle_timeout_ms && (int64_t)u->idle_n < u->conf.max_idle;
     if (!keeps || c->stream.ended || stream_queued(&c->stream)) {
         uconn_drop(c);
         return;
@@ -202,7 +224,7 @@ void uconn_give_back(struct uconn *c)
     c->idle_since_ms = loop_now_ms(u->loop);
     list_add_first(&u->idle, &c->link);
     u->idle_n++;
-    deadline_start(&u->idle_timeout, &c->deadline);
+    deadline_start(u->idle_timeout, &c->deadline);
     stream_read(&c->stream, true);
 }
 

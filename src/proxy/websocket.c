@@ -60,7 +60,7 @@ void websocket_begin(struct request *r)
 
 void websocket_touched(struct request *r)
 {
-    deadline_start(&r->proxy->websocket_timeout, &r->conn->deadline);
+    deadline_start(r->settings->websocket_timeout, &r->conn->deadline);
 }
 
 void websocket_end(struct request *r, enum reason reason)

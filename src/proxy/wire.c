@@ -7,9 +7,11 @@
 
 #include "base/check.h"
 #include "io/tls.h"
+#include "proxy/upstream.h"
 
 struct wire {
-    const struct conf *conf;
+    struct held held;
+    struct conf *conf;
     struct issuer_config *issuers;
     struct shape *context_shape, *grant_shape, *authorize_shape;
     struct grant *grant;
@@ -48,6 +50,20 @@ static void copy_issuers(struct wire *w)
     }
 }
 
+static void on_wire_gone(struct held *h)
+{
+    struct wire *w = container_of(h, struct wire, held);
+    if (w->grant) grant_destroy(w->grant);
+    if (w->context_shape) shape_destroy(w->context_shape);
+    if (w->grant_shape) shape_destroy(w->grant_shape);
+    if (w->authorize_shape) shape_destroy(w->authorize_shape);
+    for (size_t i = 0; w->upstream_tls && i < w->conf->upstreams_n; i++) tls_context_release(w->upstream_tls[i]);
+    free(w->upstream_tls);
+    free(w->issuers);
+    conf_destroy(w->conf);
+    free(w);
+}
+
 /* Says of which upstream a fault of its certificates is. */
 static bool name_fault(const struct conf_upstream *u, bool only, char **error)
 {
@@ -72,11 +88,12 @@ static bool make_upstream_tls(struct wire *w, char **error)
     return true;
 }
 
-struct wire *wire_prepare(const struct conf *c, char **error)
+struct wire *wire_create(struct conf *c, char **error)
 {
     static const enum grant_format formats[] = {
         [CONF_GRANT_JSON] = GRANT_JSON, [CONF_GRANT_BASE64URL] = GRANT_BASE64URL, [CONF_GRANT_JWS] = GRANT_JWS};
     struct wire *w = xzalloc(sizeof *w);
+    held_init(&w->held, on_wire_gone);
     w->conf = c;
     copy_issuers(w);
     bool ok = compile(&w->context_shape, c->context.shape_name, c->context.shape, error) &&
@@ -97,8 +114,33 @@ struct wire *wire_prepare(const struct conf *c, char **error)
         ok = w->grant != NULL;
     }
     if (ok) return w;
-    wire_free(w);
+    wire_release(w);
     return NULL;
+}
+
+const struct conf *wire_conf(const struct wire *w)
+{
+    return w->conf;
+}
+
+struct grant *wire_grant(const struct wire *w)
+{
+    return w->grant;
+}
+
+struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
+{
+    return upstream_create(p->loop, &w->conf->upstreams[i], w->upstream_tls[i]);
+}
+
+void wire_hold(struct wire *w)
+{
+    held_take(&w->held);
+}
+
+void wire_release(struct wire *w)
+{
+    held_release(&w->held);
 }
 
 static bool start_redis(struct wire *w, struct proxy *p, char **error)
@@ -161,10 +203,11 @@ struct breaker_rules wire_breaker(const struct conf *c)
     };
 }
 
-static void start_identities(struct wire *w, struct proxy *p)
+struct identities *wire_identities(struct wire *w, struct proxy *p)
 {
     const struct conf *c = w->conf;
     struct identity_config identity = {
+        .owner = &w->held,
         .url = c->context.url,
         .service_url = c->context.service_url,
         .service_authorization = c->context.service_authorization,
@@ -181,13 +224,14 @@ static void start_identities(struct wire *w, struct proxy *p)
         .max_bytes = (size_t)c->context.max_bytes,
         .breaker = wire_breaker(c),
     };
-    p->identities = identities_create(p->loop, p->fetch, p->redis, &identity);
+    return identities_create(p->loop, p->fetch, p->redis, &identity);
 }
 
-static void start_decisions(struct wire *w, struct proxy *p)
+struct decisions *wire_decisions(struct wire *w, struct proxy *p)
 {
     const struct conf *c = w->conf;
     struct decisions_config decisions = {
+        .owner = &w->held,
         .url = c->policy.url,
         .authorization = c->policy.authorization,
         .timeout_ms = c->policy.timeout_ms,
@@ -206,18 +250,15 @@ static void start_decisions(struct wire *w, struct proxy *p)
         .grant = w->grant,
         .authorize_shape = w->authorize_shape,
     };
-    p->decisions = decisions_create(p->loop, p->fetch, &decisions);
+    return decisions_create(p->loop, p->fetch, &decisions);
 }
 
 bool wire_start(struct wire *w, struct proxy *p, char **error)
 {
-    p->grant = w->grant;
-    p->upstream_tls = w->upstream_tls;
+    wire_hold(w);
+    p->first = w;
     p->fetch = fetch_create(p->loop);
-    if (!start_redis(w, p, error) || !start_tokens(w, p, error)) return false;
-    start_identities(w, p);
-    start_decisions(w, p);
-    return true;
+    return start_redis(w, p, error) && start_tokens(w, p, error);
 }
 
 static void on_stopped(void *arg)
@@ -225,24 +266,12 @@ static void on_stopped(void *arg)
     (void)arg; /* the loop ends by itself when no handle is left */
 }
 
-void wire_stop(struct wire *w, struct proxy *p)
+void wire_stop(struct proxy *p)
 {
-    (void)w;
-    if (p->decisions) decisions_destroy(p->decisions);
-    if (p->identities) identities_destroy(p->identities);
     if (p->tokens) tokens_destroy(p->tokens);
     if (p->redis) redis_destroy(p->redis, on_stopped, NULL);
     fetch_destroy(p->fetch, on_stopped, NULL);
-}
-
-void wire_free(struct wire *w)
-{
-    if (w->grant) grant_destroy(w->grant);
-    if (w->context_shape) shape_destroy(w->context_shape);
-    if (w->grant_shape) shape_destroy(w->grant_shape);
-    if (w->authorize_shape) shape_destroy(w->authorize_shape);
-    for (size_t i = 0; w->upstream_tls && i < w->conf->upstreams_n; i++) tls_context_release(w->upstream_tls[i]);
-    free(w->upstream_tls);
-    free(w->issuers);
-    free(w);
+    p->tokens = NULL;
+    p->redis = NULL;
+    p->fetch = NULL;
 }

@@ -11,7 +11,6 @@
 #include "base/metric.h"
 #include "proxy/conn.h"
 #include "proxy/peer.h"
-#include "proxy/wire.h"
 #include "unit/authz/token_maker.h"
 
 struct flow flow;
@@ -85,20 +84,17 @@ void flow_start(const struct flow_config *c)
     flow =
         (struct flow){.profile.body = "{\"id\":\"alice\",\"roles\":[\"reader\"]}", .policy.body = "{\"result\":true}"};
     arena_init(&flow.arena);
-    flow.conf = load(c ? c : &none);
+    struct conf *conf = load(c ? c : &none);
     flow.log_fd = memfd_create("log", MFD_CLOEXEC);
-    log_open(flow.log_fd, flow.conf->log.level);
-    metric_init(flow.conf->serve.metrics_prefix.p);
+    log_open(flow.log_fd, conf->log.level);
+    metric_init(conf->serve.metrics_prefix.p);
     fake_dial_reset();
     fake_dial_open = true;
     fake_dial_made = on_up_made;
-    flow.wire = wire_prepare(flow.conf, &error);
-    if (!flow.wire) fail_msg("%s", error);
     flow.loop = flow.proxy.loop = loop_create();
-    flow.proxy.conf = flow.conf;
     flow.proxy.on_drained = on_drained;
-    if (!wire_start(flow.wire, &flow.proxy, &error)) fail_msg("%s", error);
-    proxy_init(&flow.proxy);
+    struct settings *settings = settings_create(conf, &error);
+    if (!settings || !proxy_start(&flow.proxy, settings, &error)) fail_msg("%s", error);
     flow_turn();
 }
 
@@ -112,14 +108,11 @@ void flow_end(void)
     flow_turn();
     assert_int_equal(memory_alive(), 0);
     assert_int_equal(fake_dial_waiting(), 0);
-    wire_stop(flow.wire, p);
     loop_close(flow.loop);
     loop_run(flow.loop);
     proxy_free(p);
     loop_destroy(flow.loop);
     flow.loop = NULL;
-    wire_free(flow.wire);
-    conf_destroy(flow.conf);
     metric_finish();
     log_close();
     close(flow.log_fd);
@@ -142,6 +135,7 @@ static bool answer_fetch(void)
 {
     bool any = false;
     struct fetch_call *next;
+    if (!flow.proxy.fetch) return false; /* it has ended */
     for (struct fetch_call *c = flow.proxy.fetch->first; c; c = next) {
         next = c->next;
         if (c->state != FAKE_CALL_OPEN) continue;
@@ -198,7 +192,7 @@ struct memory *flow_client_from(const char *address, bool admin)
         c->peer.bytes[i] = (uint8_t)a[i];
     c->peer.family = 4;
     snprintf(c->peer.text, sizeof c->peer.text, "%s", address);
-    c->trusted = peer_is_trusted(flow.conf, &c->peer);
+    c->trusted = peer_is_trusted(flow.proxy.settings->conf, &c->peer);
     conn_begin(c);
     return m;
 }

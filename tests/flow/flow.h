@@ -44,8 +44,6 @@ struct flow_answer {
 
 struct flow {
     struct loop *loop;
-    struct conf *conf;
-    struct wire *wire;
     struct proxy proxy;
     struct arena arena;
     int log_fd;

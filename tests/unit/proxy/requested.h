@@ -30,7 +30,7 @@ struct requested {
 
 static inline void requested_init(struct requested *q, const char *method, const char *const *lines)
 {
-    *q = (struct requested){.proxy.conf = &q->conf, .r.conf = &q->conf, .head = {.method = slice_str(method), .v = q->v}};
+    *q = (struct requested){.r.conf = &q->conf, .head = {.method = slice_str(method), .v = q->v}};
     arena_init(&q->arena);
     buf_init(&q->out, &q->arena);
     q->r.proxy = &q->proxy;
