@@ -20,7 +20,8 @@ void environ_expand(struct load *l, struct node *top, bool named);
    of, by name only. */
 void environ_overlay(struct load *l, struct node *top);
 
-/* Takes the variables that held secrets out of the process's environment, their bytes wiped. */
+/* Takes the variables that held secrets out of the process's environment, their bytes wiped; a copy goes to the store, if
+   there is one. */
 void environ_take(struct load *l);
 
 #endif

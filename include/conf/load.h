@@ -31,6 +31,7 @@ struct load {
     struct buf *warnings;
     struct conf_whole *whole;
     char **environ;
+    struct conf_taken *store;    /* conf_source.taken */
     const char *file;            /* the document's name in messages, or NULL */
     const char *folder;          /* what names of files are relative to; "" the working folder */
     bool drop_in;

@@ -195,10 +195,17 @@ struct conf {
     } serve;
 };
 
+/* Variables that held secrets: taken out of the environment, kept for when the configuration is read again. Wiped in the
+   end. */
+struct conf_taken;
+struct conf_taken *conf_taken_create(void);
+void conf_taken_destroy(struct conf_taken *t);
+
 struct conf_source {       /* what main knows from the command line */
     const char *file;      /* --config or NULL */
     bool drop_in;          /* --drop-in */
     char **environ;        /* the process's; secrets read from it are removed by unsetenv */
+    struct conf_taken *taken; /* where they are kept then, and found; NULL: they are gone */
 };
 
 /* All errors at once, one per line in errors ("file:line: key: what is wrong, what was expected"); NULL then.

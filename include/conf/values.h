@@ -4,6 +4,23 @@
 
 #include "conf/load.h"
 
+/* Fields of compound kinds, as they stand in conf/options.h one behind the other. */
+struct address {
+    struct slice host;
+    int port;
+};
+struct nets {
+    struct conf_net *v;
+    size_t n;
+};
+struct named_text { /* of a file, and the file */
+    struct slice text, name;
+};
+struct route_path {
+    struct slice path;
+    bool prefix;
+};
+
 /* Reads n (NULL: the option's default) into the option's field of base and records it under path, the option's whole
    path. False when it was wrong: a problem has been told. keep_default: record a default as well. Not for tables, nor
    for secrets' files. */

@@ -5,15 +5,59 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "conf/jsondoc.h"
 #include "conf/values.h"
+
+struct taken {
+    char *name, *value;
+    struct taken *next;
+};
+
+struct conf_taken {
+    struct taken *first;
+};
+
+struct conf_taken *conf_taken_create(void)
+{
+    return xzalloc(sizeof(struct conf_taken));
+}
+
+void conf_taken_destroy(struct conf_taken *t)
+{
+    if (!t) return;
+    while (t->first) {
+        struct taken *v = t->first;
+        t->first = v->next;
+        explicit_bzero(v->value, strlen(v->value));
+        free(v->value);
+        free(v->name);
+        free(v);
+    }
+    free(t);
+}
+
+static const char *taken_value(const struct conf_taken *t, const char *name)
+{
+    for (const struct taken *v = t->first; v; v = v->next)
+        if (strcmp(v->name, name) == 0) return v->value;
+    return NULL;
+}
+
+static void keep(struct conf_taken *t, const char *name, const char *value)
+{
+    if (!value || taken_value(t, name)) return;
+    struct taken *v = xzalloc(sizeof *v);
+    *v = (struct taken){xstrdup(name), xstrdup(value), t->first};
+    t->first = v;
+}
 
 const char *environ_get(const struct load *l, const char *name)
 {
     size_t n = strlen(name);
     for (char **e = l->environ; e && *e; e++)
         if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') return *e + n + 1;
-    return NULL;
+    return l->store ? taken_value(l->store, name) : NULL;
 }
 
 bool environ_flag(struct load *l, const char *name, bool otherwise)
@@ -205,6 +249,7 @@ void environ_take(struct load *l)
     for (const struct node_variable *v = l->taken; v; v = v->next) {
         char *own = getenv(v->name);
         const char *given = environ_get(l, v->name);
+        if (l->store) keep(l->store, v->name, given);
         /* Only bytes of the process's own environment are ours to wipe. */
         if (own && own == given) explicit_bzero(own, strlen(own));
         unsetenv(v->name);

@@ -117,6 +117,7 @@ struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct
                      .warnings = warnings,
                      .whole = whole,
                      .environ = src->environ,
+                     .store = src->taken,
                      .folder = ""};
     load(&l, src);
     environ_take(&l);

@@ -64,22 +64,7 @@ static const struct kind kinds[KIND_COUNT] = {
     [KIND_ROUTES] = {"list of routes", NULL, SHOW},
 };
 
-/* What the readers of compound fields write; the fields in conf/options.h stand in this order. */
-struct address {
-    struct slice host;
-    int port;
-};
-struct nets {
-    struct conf_net *v;
-    size_t n;
-};
-struct named_text { /* of a file, and the file */
-    struct slice text, name;
-};
-struct route_path {
-    struct slice path;
-    bool prefix;
-};
+/* The fields of compound kinds stand as values.h has them. */
 #define FOLLOWS(owner, first, second, as, member) \
     _Static_assert(offsetof(owner, second) - offsetof(owner, first) == offsetof(struct as, member), #second)
 FOLLOWS(struct conf, listen.host, listen.port, address, port);

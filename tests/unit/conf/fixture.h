@@ -51,7 +51,7 @@ struct loaded {
 static struct loaded load_source(const char *file, bool drop_in, const char *const *env)
 {
     struct loaded l;
-    struct conf_source src = {file, drop_in, (char **)(uintptr_t)env};
+    struct conf_source src = {.file = file, .drop_in = drop_in, .environ = (char **)(uintptr_t)env};
     buf_init(&l.errors, NULL);
     buf_init(&l.warnings, NULL);
     l.conf = conf_load(&src, &l.errors, &l.warnings);
