@@ -45,6 +45,9 @@ void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double 
 /* The caller went away, or refused for a reason of its own: that says nothing. A trial is given back; the next may try. */
 void breaker_abandon(struct breaker *b, uint32_t ticket);
 
+/* Somebody knows better than to wait: its rest ends now. Nothing when it does not rest. */
+void breaker_wake(struct breaker *b, int64_t now_ms);
+
 /* Would breaker_allows say yes? Changes nothing. */
 bool breaker_would_allow(const struct breaker *b, int64_t now_ms);
 int64_t breaker_rest_ms(const struct breaker *b, int64_t now_ms); /* what is left of the rest; 0 when not open */

@@ -10,7 +10,7 @@
 #include "http/target.h"
 #include "proxy/budget.h"
 #include "proxy/conn.h"
-#include "proxy/upstream.h"
+#include "proxy/borrow.h"
 
 enum step {
 #define STEP(id, name) STEP_##id,

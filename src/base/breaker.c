@@ -119,6 +119,11 @@ bool breaker_would_allow(const struct breaker *b, int64_t now_ms)
     return b->state == BREAKER_CLOSED || !b->trial_out;
 }
 
+void breaker_wake(struct breaker *b, int64_t now_ms)
+{
+    if (b->state == BREAKER_OPEN && b->until_ms > now_ms) b->until_ms = now_ms;
+}
+
 int64_t breaker_rest_ms(const struct breaker *b, int64_t now_ms)
 {
     return b->state == BREAKER_OPEN && b->until_ms > now_ms ? b->until_ms - now_ms : 0;

@@ -87,6 +87,11 @@ static void write_times(const struct request *r, struct json *j, uint64_t took_u
     if (any) json_object_end(j);
 }
 
+static struct slice upstream_named(const struct request *r)
+{
+    return r->upstream_call.member ? upstream_authority(&r->upstream_call) : r->route->upstream->endpoints[0].authority;
+}
+
 static void write_line(const struct request *r, uint64_t took_us)
 {
     static struct buf line;
@@ -114,7 +119,8 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_int(&j, "bytes_out", (long long)r->bytes_out);
     write_times(r, &j, took_us);
     if (r->up_sent_ns || (r->ended == STEP_CONNECT && r->route)) {
-        json_field_string(&j, "upstream", r->route->upstream->endpoints[0].authority);
+        json_field_string(&j, "upstream", upstream_named(r));
+        if (r->upstream_call.member) json_field_string(&j, "upstream_address", upstream_address(&r->upstream_call));
         json_field_bool(&j, "upstream_reused", r->up_reused);
         if (r->retried) json_field_bool(&j, "retried", true);
     }

@@ -33,7 +33,7 @@ static struct slice make_head(struct request *r)
         buf_add_slice(&out, r->target.query);
     }
     buf_add_lit(&out, " HTTP/1.1\r\n");
-    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : up->endpoints[0].authority);
+    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : upstream_authority(&r->upstream_call));
     struct header *host = head_find(r->head, HEADER_HOST, NULL);
     if (host) host->drop = true;
     writer_headers(&out, r->head);
@@ -46,29 +46,6 @@ static struct slice make_head(struct request *r)
     return buf_slice(&out);
 }
 
-static const char *dial_fault(int error)
-{
-    switch (error) {
-    case UV_ETIMEDOUT:
-        return "connect timed out";
-    case UV_ECONNREFUSED:
-        return "connection refused";
-    case UV_EHOSTUNREACH:
-    case UV_ENETUNREACH:
-        return "no way to the host";
-    case UV_EAI_NONAME:
-    case UV_EAI_NODATA:
-    case UV_EAI_AGAIN:
-    case UV_EAI_FAIL:
-        return "the name cannot be resolved";
-    case UV_EMFILE:
-    case UV_ENFILE:
-        return "no file descriptor is left";
-    default:
-        return "connect failed";
-    }
-}
-
 /* No connection: a fault of certificates is told apart, since somebody must do something about it. */
 static enum step_result fail_dial(struct request *r)
 {
@@ -76,14 +53,34 @@ static enum step_result fail_dial(struct request *r)
     const char *why = r->upstream_call.why;
     bool certificate = error == TLS_CERTIFICATE || error == TLS_CERTIFICATE_REFUSED;
     bool tls = certificate || error == TLS_NOT_SPOKEN || error == TLS_REFUSED || error == TLS_PROTOCOL;
-    const char *detail = tls && why ? arena_copy(r->arena, slice_str(why)).p : dial_fault(error);
+    const char *detail = tls && why ? arena_copy(r->arena, slice_str(why)).p : upstream_dial_fault(error);
     return request_fail(r, certificate ? REASON_UPSTREAM_CERTIFICATE : REASON_UPSTREAM_UNREACHABLE, detail);
+}
+
+static enum step_result refuse(struct request *r)
+{
+    switch (r->upstream_call.fault) {
+    case BORROW_FULL:
+        return request_fail(r, REASON_UPSTREAM_OVERLOADED, "max_inflight");
+    case BORROW_RESTS:
+        return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "resting after failures");
+    case BORROW_UNHEALTHY:
+        return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "no address passes its health check");
+    case BORROW_NAMELESS:
+        if (r->upstream_call.error == UV_ETIMEDOUT)
+            return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "the name was not resolved in time");
+        return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "the name cannot be resolved");
+    case BORROW_FAILED:
+    case BORROW_OK:
+        break;
+    }
+    return fail_dial(r);
 }
 
 static enum step_result took_upstream(struct request *r)
 {
     r->up = r->upstream_call.conn;
-    if (!r->up) return fail_dial(r);
+    if (!r->up) return refuse(r);
     r->up_reused = r->up->reused;
     r->step = STEP_FORWARD;
     return STEP_NEXT;
@@ -106,6 +103,14 @@ enum step_result step_connect(struct request *r)
     return took_upstream(r);
 }
 
+/* Nothing can have come of a request that went out on a connection that was about to end, or that an address never
+   answered and another one can; at least nothing that doing it twice makes worse. */
+static bool can_go_again(const struct request *r)
+{
+    return !r->retried && !r->up_answered && r->bytes_in == 0 && is_idempotent(r->head->method) &&
+           r->reason == REASON_UPSTREAM_CLOSED && (r->up_reused || upstream_has_other(&r->upstream_call));
+}
+
 /* Runs once with a connection, and again when the relay has come to an end one way or the other. */
 enum step_result step_forward(struct request *r)
 {
@@ -120,8 +125,7 @@ enum step_result step_forward(struct request *r)
         r->step = STEP_FINISH;
         return STEP_NEXT;
     }
-    bool again = r->up_reused && !r->retried && !r->up_answered && r->bytes_in == 0 &&
-                 is_idempotent(r->head->method) && r->reason == REASON_UPSTREAM_CLOSED;
+    bool again = can_go_again(r);
     relay_release(r);
     if (!again) return request_fail(r, r->reason, r->detail);
     metric_add(METRIC_UPSTREAM_RETRIES, &r->route->upstream->name, 1);

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/metric.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream_report.h"
 
 static void set(enum metric m, struct slice label, double value)
 {
@@ -69,10 +69,7 @@ void gauges_update(struct proxy *p)
         set(METRIC_KEYS_COUNT, issuer.issuer, (double)issuer.keys);
         set(METRIC_KEYS_AGE, issuer.issuer, issuer.age_ms < 0 ? -1 : (double)issuer.age_ms / 1000);
     }
-    for (size_t i = 0; i < now->conf->upstreams_n; i++) {
-        set(METRIC_UPSTREAM_IDLE, now->conf->upstreams[i].name, (double)upstream_idle(now->upstreams[i]));
-        set(METRIC_UPSTREAM_OPEN, now->conf->upstreams[i].name, (double)upstream_open(now->upstreams[i]));
-    }
+    for (size_t i = 0; i < now->conf->upstreams_n; i++) upstream_gauges(now->upstreams[i]);
     if (p->redis) {
         struct redis_state redis;
         redis_state(p->redis, &redis);

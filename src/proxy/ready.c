@@ -1,5 +1,5 @@
 /* proxy/ready: what we depend on, probed in the background. Called by own for /ready. Policy: something defined for a
-   fixed input. Upstream: any status under 500. Redis: only ever degraded. */
+   fixed input. Upstreams: what health knows of their addresses. Redis: only ever degraded. */
 #include "proxy/ready.h"
 
 #include <jansson.h>
@@ -9,29 +9,19 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "proxy/upstream_report.h"
 
 #define PROBE_TIMEOUT_MS 5000
 #define PROBE_RETRY_MS 1000 /* while something is down */
 #define PROBE_BYTES 1048576
 
-struct probe {
-    struct ready *ready;
-    struct slice name;          /* of the upstream, or "policy" */
-    char *url;
-    struct slice authorization; /* a whole line, or empty */
-    bool policy;
-    struct fetch_call *call;
-    bool ok;
-    const char *state;          /* fixed text */
-    int64_t checked_ms;         /* monotonic; 0: never */
-};
-
 struct ready {
     struct proxy *proxy;
     struct deadline next;
-    struct probe *probes;
-    size_t n;
-    size_t out;
+    struct fetch_call *call;    /* the probe of the policy that is out */
+    bool ok;
+    const char *state;          /* fixed text */
+    int64_t checked_ms;         /* monotonic; 0: never */
 };
 
 static void on_probe_due(struct deadline *d);
@@ -44,31 +34,34 @@ static const struct slice probe_input = {
     "[\"health\"],\"query\":{},\"host\":\"\",\"id\":\"probe\"}}}",
     0};
 
-static void probe(struct probe *p)
+static const struct conf *conf_of(const struct ready *d)
 {
-    struct slice lines[] = {SLICE("Content-Type: application/json"), p->authorization};
+    return d->proxy->settings->conf;
+}
+
+static void probe(struct ready *d)
+{
+    const struct conf *conf = conf_of(d);
+    struct arena a;
+    arena_init(&a);
+    struct slice lines[] = {SLICE("Content-Type: application/json"), SLICE("")};
+    if (conf->policy.authorization.n) lines[1] = arena_printf(&a, "Authorization: %s", conf->policy.authorization.p);
     struct fetch_request q = {
-        .method = p->policy ? SLICE("POST") : SLICE("HEAD"),
-        .url = slice_str(p->url),
-        .headers = p->policy ? lines : NULL,
-        .headers_n = p->policy ? 1 + (p->authorization.n > 0) : 0,
-        .body = p->policy ? slice_str(probe_input.p) : SLICE(""),
+        .method = SLICE("POST"),
+        .url = conf->policy.url,
+        .headers = lines,
+        .headers_n = 1 + (lines[1].n > 0),
+        .body = slice_str(probe_input.p),
         .timeout_ms = PROBE_TIMEOUT_MS,
         .max_bytes = PROBE_BYTES,
     };
-    p->ready->out++;
-    p->call = fetch_start(p->ready->proxy->fetch, &q, on_probe_answer, p);
-}
-
-static void probe_all(struct ready *d)
-{
-    for (size_t i = 0; i < d->n; i++)
-        if (!d->probes[i].call) probe(&d->probes[i]);
+    d->call = fetch_start(d->proxy->fetch, &q, on_probe_answer, d);
+    arena_reset(&a);
 }
 
 static void on_probe_due(struct deadline *deadline)
 {
-    probe_all(container_of(deadline, struct ready, next));
+    probe(container_of(deadline, struct ready, next));
 }
 
 static bool has_result(struct slice body)
@@ -80,14 +73,10 @@ static bool has_result(struct slice body)
     return defined;
 }
 
-static const char *judge(const struct probe *p, const struct fetch_answer *a, bool *ok)
+static const char *judge(const struct fetch_answer *a, bool *ok)
 {
     *ok = false;
     if (a->outcome != FETCH_ANSWERED) return a->error ? a->error : "no answer";
-    if (!p->policy) {
-        *ok = a->status < 500;
-        return *ok ? "available" : "answers with a server error";
-    }
     if (a->status != 200) return "answers with an error status";
     *ok = has_result(a->body);
     return *ok ? "available" : "the policy path is undefined";
@@ -95,80 +84,41 @@ static const char *judge(const struct probe *p, const struct fetch_answer *a, bo
 
 static void on_probe_answer(const struct fetch_answer *a, void *arg)
 {
-    struct probe *p = arg;
-    struct ready *d = p->ready;
-    bool before = p->ok, first = p->checked_ms == 0;
-    p->call = NULL;
-    p->state = judge(p, a, &p->ok);
-    p->checked_ms = loop_now_ms(d->proxy->loop);
-    if ((first || before != p->ok) && log_on(p->ok ? LOG_INFO : LOG_WARN)) {
+    struct ready *d = arg;
+    bool before = d->ok, first = d->checked_ms == 0;
+    d->call = NULL;
+    d->state = judge(a, &d->ok);
+    d->checked_ms = loop_now_ms(d->proxy->loop);
+    if ((first || before != d->ok) && log_on(d->ok ? LOG_INFO : LOG_WARN)) {
         struct log_line line;
-        log_begin(&line, p->ok ? LOG_INFO : LOG_WARN, p->ok ? SLICE("dependency_up") : SLICE("dependency_down"));
-        json_field_string(&line.json, "dependency", p->policy ? SLICE("policy") : SLICE("upstream"));
-        if (!p->policy) json_field_string(&line.json, "name", p->name);
-        json_field_string(&line.json, "detail", slice_str(p->state));
+        log_begin(&line, d->ok ? LOG_INFO : LOG_WARN, d->ok ? SLICE("dependency_up") : SLICE("dependency_down"));
+        json_field_string(&line.json, "dependency", SLICE("policy"));
+        json_field_string(&line.json, "detail", slice_str(d->state));
         log_end(&line);
     }
-    if (--d->out) return;
-    bool all = true;
-    for (size_t i = 0; i < d->n; i++) all &= d->probes[i].ok;
-    int64_t interval = d->proxy->settings->conf->serve.probe_interval_ms;
-    deadline_after(d->proxy->loop, &d->next, all || interval < PROBE_RETRY_MS ? interval : PROBE_RETRY_MS);
-}
-
-static void add_probe(struct ready *d, bool policy, struct slice name, struct slice url)
-{
-    struct probe *p = &d->probes[d->n++];
-    p->ready = d;
-    p->policy = policy;
-    p->name = name;
-    p->url = xstrndup(url.p, url.n);
-    p->state = "not probed yet";
+    int64_t interval = conf_of(d)->serve.probe_interval_ms;
+    deadline_after(d->proxy->loop, &d->next, d->ok || interval < PROBE_RETRY_MS ? interval : PROBE_RETRY_MS);
 }
 
 struct ready *ready_create(struct proxy *proxy)
 {
-    const struct conf *conf = proxy->settings->conf;
     struct ready *d = xzalloc(sizeof *d);
     d->proxy = proxy;
+    d->state = "not probed yet";
     deadline_init(&d->next, on_probe_due);
-    d->probes = xzalloc((conf->upstreams_n + 1) * sizeof *d->probes);
-    struct arena a;
-    arena_init(&a);
-    for (size_t i = 0; i < conf->upstreams_n; i++) {
-        const struct conf_upstream *u = &conf->upstreams[i];
-        add_probe(d, false, u->name,
-                  arena_printf(&a, "http://%s%s/", u->endpoints[0].authority.p, u->base_path.n ? u->base_path.p : ""));
-    }
-    if (conf->policy.url.n) {
-        add_probe(d, true, SLICE("policy"), conf->policy.url);
-        struct slice auth = conf->policy.authorization;
-        if (auth.n) {
-            struct slice line = arena_printf(&a, "Authorization: %s", auth.p);
-            d->probes[d->n - 1].authorization = slice_make(xstrndup(line.p, line.n), line.n);
-        }
-    }
-    arena_reset(&a);
-    probe_all(d);
+    probe(d);
     return d;
 }
 
 void ready_stop(struct ready *d)
 {
     deadline_stop(&d->next);
-    for (size_t i = 0; i < d->n; i++) {
-        if (d->probes[i].call) fetch_cancel(d->probes[i].call);
-        d->probes[i].call = NULL;
-    }
+    if (d->call) fetch_cancel(d->call);
+    d->call = NULL;
 }
 
 void ready_free(struct ready *d)
 {
-    for (size_t i = 0; i < d->n; i++) {
-        free(d->probes[i].url);
-        free((char *)(uintptr_t)d->probes[i].authorization.p);
-    }
-    free(d->probes);
     free(d);
 }
 
@@ -217,13 +167,11 @@ bool ready_write(const struct ready *d, struct buf *out)
     json_init(&j, &rows);
     json_array_start(&j);
     bool ready = !p->draining, upstream = true;
-    for (size_t i = 0; i < d->n; i++) {
-        const struct probe *probe_row = &d->probes[i];
-        ready &= probe_row->ok;
-        if (!probe_row->policy) upstream &= probe_row->ok;
-        write_row(&j, probe_row->policy ? "policy" : "upstream", probe_row->name, probe_row->ok, probe_row->state,
-                  probe_row->checked_ms ? now - probe_row->checked_ms : -1);
-    }
+    const struct settings *s = p->settings;
+    for (size_t i = 0; i < s->conf->upstreams_n; i++) upstream &= upstream_ready(s->upstreams[i], &j);
+    ready &= upstream;
+    write_row(&j, "policy", SLICE("policy"), d->ok, d->state, d->checked_ms ? now - d->checked_ms : -1);
+    ready &= d->ok;
     ready &= write_issuers(d, &j);
     bool whole = write_redis(d, &j, now);
     json_array_end(&j);

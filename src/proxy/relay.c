@@ -81,7 +81,7 @@ static void watch_silence(struct request *r)
     if (r->tunnel) return; /* idle times of its own */
     bool owes = r->conn->parser.complete || r->answer_started || stream_queued(&r->up->stream);
     if (owes && !r->up_paused)
-        deadline_start(upstream_silence(r->up->upstream), &r->up_deadline);
+        deadline_start(upstream_silence(r->up), &r->up_deadline);
     else
         deadline_stop(&r->up_deadline);
     if (owes)
@@ -159,6 +159,9 @@ static void fail(struct request *r, enum reason reason, const char *detail)
     batch.n = 0;
     r->reason = reason;
     r->detail = detail;
+    /* One that was kept and ends unheard says nothing of its address: both sides may let go of an idle connection. */
+    bool stale = r->up_reused && !r->up_answered && reason == REASON_UPSTREAM_CLOSED;
+    if (!stale) upstream_failed(&r->upstream_call, detail);
     if (r->answer_started)
         request_abort(r, reason);
     else
@@ -229,6 +232,7 @@ static void send_head(struct request *r, struct head *answer)
     r->status = answer->status;
     r->answer_started = true;
     budget_stop(&r->budget);
+    upstream_answered(&r->upstream_call, answer->status, (double)(r->up_first_ns - r->up_sent_ns) / 1e6);
     batch_add(&r->conn->stream, buf_slice(&out));
 }
 

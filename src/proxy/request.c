@@ -260,6 +260,7 @@ static void let_go(struct request *r)
     budget_stop(&r->budget);
     relay_release(r);
     accesslog_write(r);
+    upstream_forget(&r->upstream_call);
     if (r->decision) decision_release(r->decision);
     if (r->user) user_release(r->user);
     if (r->token) token_release(r->token);

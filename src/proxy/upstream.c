@@ -1,236 +1,164 @@
-/* proxy/upstream: the pool of connections to one upstream. Called by the connect step and relay. Refuses to lend a
-   connection that has ended or said something unasked. */
+/* proxy/upstream: the life of an upstream: its addresses come and go with its names, and its memory goes with the last
+   connection. Called by proxy, relay, ready and gauges. */
 #include "proxy/upstream.h"
 
 #include <stdlib.h>
 
-#include "base/arena.h"
 #include "base/check.h"
-#include "base/metric.h"
+#include "proxy/borrow.h"
+#include "proxy/health.h"
+#include "proxy/upstream_parts.h"
 
-#define RECENT_MS 1000
+static void on_change(struct group *g);
+static void on_vacant(struct group *g);
 
-struct upstream {
-    struct loop *loop;
-    struct arena arena; /* of the texts of conf */
-    struct conf_upstream conf;
-    struct conf_endpoint endpoint;
-    struct tls_context *tls; /* NULL: plain */
-    unsigned holders;
-    struct list idle; /* most recently used first */
-    size_t idle_n;
-    size_t open_n;
-    struct deadline_list *idle_timeout;
-    struct deadline_list *silence;
-    bool closed;
-};
-
-static void on_uconn_read(struct stream *s, struct slice data);
-static void on_uconn_end(struct stream *s, int error);
-static void on_uconn_drain(struct stream *s);
-static void on_uconn_idle_due(struct deadline *d);
-static void on_dialled(struct stream *s, int status, const char *why, void *arg);
-static void on_uconn_closed(struct stream *s);
-
-static const struct stream_events uconn_stream_events = {on_uconn_read, on_uconn_end, on_uconn_drain};
-
-static struct uconn *of_stream(struct stream *s)
+static void on_change(struct group *g)
 {
-    return container_of(s, struct uconn, stream);
+    struct upstream *u = upstream_of(g);
+    u->active_n = 0;
+    for (size_t i = 0; i < g->conf.endpoints_n; i++) {
+        struct endpoint *e = &u->endpoints[i];
+        for (size_t k = 0; k < e->members_n; k++) {
+            bool used = endpoint_is_used(e, e->members[k]);
+            if (used) u->active[u->active_n++] = &e->members[k]->candidate;
+            if (used && !g->closed)
+                health_start(e->members[k]);
+            else
+                health_stop(e->members[k]);
+        }
+    }
+    borrow_serve(u);
 }
 
 static void destroy(struct upstream *u)
 {
-    tls_context_release(u->tls);
-    arena_reset(&u->arena);
+    CHECK(list_empty(&u->waiting), "who waits for a name has a reference");
+    tls_context_release(u->group.tls);
+    free(u->endpoints);
+    arena_reset(&u->memory);
     free(u);
 }
 
-static void count_dial(struct upstream *u, const char *result)
+static void on_vacant(struct group *g)
 {
-    struct slice labels[] = {u->conf.name, slice_str(result)};
-    metric_add(METRIC_UPSTREAM_DIALS, labels, 1);
+    struct upstream *u = upstream_of(g);
+    if (!u->refs) destroy(u);
 }
 
-static void leave_idle(struct uconn *c)
+/* What is read while running: the configuration it came from may go before the last connection is back. */
+static void copy_conf(struct upstream *u, const struct conf_upstream *from)
 {
-    list_remove(&c->link);
-    deadline_stop(&c->deadline);
-    c->upstream->idle_n--;
-}
-
-static void on_uconn_read(struct stream *s, struct slice data)
-{
-    struct uconn *c = of_stream(s);
-    if (c->owner)
-        c->events->on_data(c->owner, data);
-    else
-        uconn_drop(c); /* an answer nobody asked for */
-}
-
-static void on_uconn_end(struct stream *s, int error)
-{
-    struct uconn *c = of_stream(s);
-    if (c->owner)
-        c->events->on_end(c->owner, error);
-    else
-        uconn_drop(c);
-}
-
-static void on_uconn_drain(struct stream *s)
-{
-    struct uconn *c = of_stream(s);
-    if (c->owner) c->events->on_drain(c->owner);
-}
-
-static void on_uconn_idle_due(struct deadline *d)
-{
-    uconn_drop(container_of(d, struct uconn, deadline));
-}
-
-static void on_dialled(struct stream *s, int status, const char *why, void *arg)
-{
-    struct upstream_call *call = arg;
-    struct uconn *c = of_stream(s);
-    call->dial = NULL;
-    call->dialling = NULL;
-    call->error = status;
-    call->why = status ? why : NULL;
-    count_dial(call->upstream, status ? "error" : "ok");
-    if (status) {
-        on_uconn_closed(s);
-    } else {
-        call->conn = c;
-        stream_read(s, true);
+    struct conf_upstream *to = &u->group.conf;
+    struct arena *a = &u->memory;
+    *to = *from;
+    to->url = SLICE("");
+    to->urls = (struct conf_list){0};
+    to->tls = (struct conf_tls){0};
+    to->name = arena_copy(a, from->name);
+    to->base_path = arena_copy(a, from->base_path);
+    to->health_path = arena_copy(a, from->health_path);
+    to->tls_server_name = arena_copy(a, from->tls_server_name);
+    to->endpoints = arena_zalloc(a, (from->endpoints_n + 1) * sizeof *to->endpoints);
+    for (size_t i = 0; i < from->endpoints_n; i++) {
+        const struct conf_endpoint *e = &from->endpoints[i];
+        to->endpoints[i] = (struct conf_endpoint){arena_copy(a, e->url), arena_copy(a, e->host), e->port,
+                                                  arena_copy(a, e->authority)};
     }
-    call->on_done(call);
 }
 
-static void on_uconn_closed(struct stream *s)
+struct upstream *upstream_create(struct loop *l, const struct upstream_config *c)
 {
-    struct uconn *c = of_stream(s);
-    struct upstream *u = c->upstream;
-    free(c);
-    u->open_n--;
-    if (u->closed && u->open_n == 0) destroy(u);
-}
-
-static struct uconn *find_idle(struct upstream *u, enum borrow how)
-{
-    if (how == BORROW_FRESH || list_empty(&u->idle)) return NULL;
-    struct uconn *c = container_of(u->idle.next, struct uconn, link);
-    if (how == BORROW_RECENT && loop_now_ms(u->loop) - c->idle_since_ms > RECENT_MS) return NULL;
-    return c;
-}
-
-struct upstream *upstream_create(struct loop *l, const struct conf_upstream *conf, struct tls_context *tls)
-{
-    CHECK(conf->secure == (tls != NULL), "https is spoken where it is asked for");
+    CHECK(c->conf->secure == (c->tls != NULL), "https is spoken where it is asked for");
     struct upstream *u = xzalloc(sizeof *u);
-    u->loop = l;
-    u->tls = tls ? tls_context_hold(tls) : NULL;
-    u->holders = 1;
-    arena_init(&u->arena);
-    u->conf = *conf;
-    u->endpoint = conf->endpoints[0];
-    u->conf.endpoints = &u->endpoint;
-    u->conf.endpoints_n = 1;
-    u->conf.name = arena_copy(&u->arena, conf->name);
-    u->conf.tls_server_name = arena_copy(&u->arena, conf->tls_server_name);
-    u->endpoint.host = arena_copy(&u->arena, conf->endpoints[0].host);
-    list_init(&u->idle);
-    u->idle_timeout = loop_timeouts(l, conf->idle_timeout_ms ? conf->idle_timeout_ms : 1); /* 0: none is kept */
-    u->silence = loop_timeouts(l, conf->response_timeout_ms);
+    struct group *g = &u->group;
+    arena_init(&u->memory);
+    copy_conf(u, c->conf);
+    g->loop = l;
+    g->rules = c->breaker;
+    g->tls = c->tls ? tls_context_hold(c->tls) : NULL;
+    g->probe_interval_ms = c->probe_interval_ms;
+    g->on_change = on_change;
+    g->on_vacant = on_vacant;
+    u->balance.policy = g->conf.balance;
+    u->refs = 1;
+    list_init(&u->waiting);
+    g->idle_timeout = loop_timeouts(l, g->conf.idle_timeout_ms ? g->conf.idle_timeout_ms : 1); /* 0: none is kept */
+    u->silence = loop_timeouts(l, g->conf.response_timeout_ms);
+    u->name_timeout = loop_timeouts(l, g->conf.connect_timeout_ms);
+    u->endpoints = xzalloc((g->conf.endpoints_n + 1) * sizeof *u->endpoints);
+    for (size_t i = 0; i < g->conf.endpoints_n; i++) endpoint_start(&u->endpoints[i], g, g->conf.endpoints[i]);
+    on_change(g);
     return u;
 }
 
 struct upstream *upstream_hold(struct upstream *u)
 {
-    u->holders++;
+    u->refs++;
     return u;
+}
+
+void upstream_close(struct upstream *u)
+{
+    struct group *g = &u->group;
+    g->closed = true;
+    for (size_t i = 0; i < g->conf.endpoints_n; i++) {
+        struct endpoint *e = &u->endpoints[i];
+        deadline_stop(&e->next);
+        if (list_empty(&u->waiting)) endpoint_pause(e);
+        for (size_t k = 0; k < e->members_n; k++) {
+            health_stop(e->members[k]);
+            member_drop_idle(e->members[k]);
+        }
+    }
 }
 
 void upstream_release(struct upstream *u)
 {
-    if (--u->holders) return;
-    u->closed = true;
-    while (!list_empty(&u->idle)) uconn_drop(container_of(u->idle.next, struct uconn, link));
-    if (u->open_n == 0) destroy(u);
+    if (u->refs > 1) {
+        u->refs--;
+        return;
+    }
+    upstream_close(u);
+    u->active_n = 0;
+    for (size_t i = 0; i < u->group.conf.endpoints_n; i++) endpoint_stop(&u->endpoints[i]);
+    u->refs = 0;
+    if (u->group.members_n == 0) destroy(u);
 }
 
-struct deadline_list *upstream_silence(struct upstream *u)
+static bool same_rules(const struct breaker_rules *a, const struct breaker_rules *b)
 {
-    return u->silence;
+    return a->failures == b->failures && a->ratio == b->ratio && a->volume == b->volume &&
+           a->window_ms == b->window_ms && a->rest_ms == b->rest_ms && a->max_rest_ms == b->max_rest_ms;
+}
+
+bool upstream_same(const struct upstream *u, const struct upstream_config *c)
+{
+    const struct conf_upstream *a = &u->group.conf, *b = c->conf;
+    bool same = slice_eq(a->name, b->name) && a->endpoints_n == b->endpoints_n && a->secure == b->secure &&
+                slice_eq(a->base_path, b->base_path) && a->preserve_host == b->preserve_host &&
+                a->balance == b->balance && a->connect_timeout_ms == b->connect_timeout_ms &&
+                a->response_timeout_ms == b->response_timeout_ms && a->idle_timeout_ms == b->idle_timeout_ms &&
+                a->max_idle == b->max_idle && a->max_inflight == b->max_inflight && a->dns_ttl_s == b->dns_ttl_s &&
+                slice_eq(a->health_path, b->health_path) && a->health_interval_ms == b->health_interval_ms &&
+                a->health_timeout_ms == b->health_timeout_ms && slice_eq(a->tls_server_name, b->tls_server_name) &&
+                u->group.tls == c->tls && u->group.probe_interval_ms == c->probe_interval_ms &&
+                same_rules(&u->group.rules, &c->breaker);
+    for (size_t i = 0; same && i < a->endpoints_n; i++)
+        same = slice_eq(a->endpoints[i].url, b->endpoints[i].url);
+    return same;
 }
 
 size_t upstream_idle(const struct upstream *u)
 {
-    return u->idle_n;
+    return u->group.idle_n;
 }
 
 size_t upstream_open(const struct upstream *u)
 {
-    return u->open_n;
+    return u->group.open_n;
 }
 
-enum op upstream_borrow(struct upstream *u, enum borrow how, const struct uconn_events *events, void *owner,
-                        struct upstream_call *call)
+size_t upstream_inflight(const struct upstream *u)
 {
-    call->upstream = u;
-    call->conn = find_idle(u, how);
-    call->error = 0;
-    call->why = NULL;
-    if (call->conn) {
-        leave_idle(call->conn);
-        call->conn->events = events;
-        call->conn->owner = owner;
-        call->conn->reused = true;
-        metric_add(METRIC_UPSTREAM_REUSED, &u->conf.name, 1);
-        return OP_DONE;
-    }
-    struct uconn *c = xzalloc(sizeof *c);
-    list_init(&c->link);
-    deadline_init(&c->deadline, on_uconn_idle_due);
-    c->upstream = u;
-    c->events = events;
-    c->owner = owner;
-    u->open_n++;
-    call->dialling = c;
-    struct dial_target target = {.host = u->endpoint.host.p, .port = u->endpoint.port, .tls = u->tls};
-    if (u->conf.tls_server_name.n) target.tls_name = u->conf.tls_server_name.p;
-    call->dial = dial_start(u->loop, &target, u->conf.connect_timeout_ms, &c->stream, &uconn_stream_events, on_dialled,
-                            call);
-    return OP_PENDING;
-}
-
-void upstream_cancel(struct upstream_call *call)
-{
-    if (!call->dial) return;
-    struct dial *d = call->dial;
-    call->dial = NULL;
-    call->dialling = NULL;
-    dial_cancel(d, on_uconn_closed);
-}
-
-void uconn_give_back(struct uconn *c)
-{
-    struct upstream *u = c->upstream;
-    c->owner = NULL;
-    bool keeps = !u->closed && u->conf.idle_timeout_ms && (int64_t)u->idle_n < u->conf.max_idle;
-    if (!keeps || c->stream.ended || stream_queued(&c->stream)) {
-        uconn_drop(c);
-        return;
-    }
-    c->idle_since_ms = loop_now_ms(u->loop);
-    list_add_first(&u->idle, &c->link);
-    u->idle_n++;
-    deadline_start(u->idle_timeout, &c->deadline);
-    stream_read(&c->stream, true);
-}
-
-void uconn_drop(struct uconn *c)
-{
-    if (!list_empty(&c->link)) leave_idle(c);
-    c->owner = NULL;
-    stream_close(&c->stream, on_uconn_closed);
+    return u->group.inflight;
 }

@@ -130,7 +130,19 @@ struct grant *wire_grant(const struct wire *w)
 
 struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
 {
-    return upstream_create(p->loop, &w->conf->upstreams[i], w->upstream_tls[i]);
+    const struct conf *c = w->conf;
+    struct upstream_config config = {
+        .conf = &c->upstreams[i],
+        .breaker = {.failures = (unsigned)c->breakers.failures,
+                    .ratio = c->breakers.ratio,
+                    .volume = (unsigned)c->breakers.volume,
+                    .window_ms = c->breakers.window_ms,
+                    .rest_ms = c->breakers.rest_ms,
+                    .max_rest_ms = c->breakers.max_rest_ms},
+        .tls = w->upstream_tls[i],
+        .probe_interval_ms = c->serve.probe_interval_ms,
+    };
+    return upstream_create(p->loop, &config);
 }
 
 void wire_hold(struct wire *w)

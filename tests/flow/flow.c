@@ -117,6 +117,8 @@ void flow_end(void)
     log_close();
     close(flow.log_fd);
     memory_free_all();
+    fake_resolve_reset();
+    fake_check = NULL;
     arena_reset(&flow.arena);
     assert_int_equal(arena_chunks_out(), 0);
     arena_trim();

@@ -16,6 +16,7 @@
 #include "fakes/fake_fetch.h"
 #include "fakes/fake_redis.h"
 #include "flow/fake_dial.h"
+#include "flow/fake_resolve.h"
 #include "flow/memory.h"
 #include "proxy/proxy.h"
 

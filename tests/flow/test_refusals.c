@@ -300,6 +300,31 @@ static void budget(void **state)
     flow_end();
 }
 
+/* Requests there at a time: one too many is refused, and those that are there are none the worse. */
+static void upstream_cap(void **state)
+{
+    (void)state;
+    flow_start(&(struct flow_config){.upstream = "max_inflight: 2"});
+    struct memory *c[3] = {flow_client(), flow_client(), flow_client()};
+    for (size_t i = 0; i < 3; i++)
+        flow_send(c[i], "GET /public " H "\r\n");
+    flow_expect_reason(c[2], REASON_UPSTREAM_OVERLOADED);
+    flow_expect_line(REASON_UPSTREAM_OVERLOADED, "connect");
+    for (int i = 0; i < 20; i++) { /* none of this is a failure of the upstream */
+        flow_send(c[2], "GET /public " H "\r\n");
+        flow_expect_reason(c[2], REASON_UPSTREAM_OVERLOADED);
+    }
+    flow_serve(flow_up(0), "GET /public HTTP/1.1", "0");
+    flow_expect(c[0], 200, "0");
+    flow_send(c[2], "GET /public " H "\r\n");
+    flow_serve(flow_up(0), "GET /public HTTP/1.1", "2");
+    flow_expect(c[2], 200, "2");
+    flow_serve(flow_up(1), "GET /public HTTP/1.1", "1");
+    flow_expect(c[1], 200, "1");
+    seen[REASON_UPSTREAM_OVERLOADED] = true;
+    flow_end();
+}
+
 /* Refused before a byte is read: the whole budget, and that of one address. */
 static void connections(void **state)
 {
@@ -352,7 +377,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_table),      cmocka_unit_test(by_token), cmocka_unit_test(unknown_key),
-        cmocka_unit_test(too_large),     cmocka_unit_test(caps), cmocka_unit_test(budget),     cmocka_unit_test(connections),
+        cmocka_unit_test(too_large),     cmocka_unit_test(caps),     cmocka_unit_test(budget),
+        cmocka_unit_test(upstream_cap),  cmocka_unit_test(connections),
         cmocka_unit_test(none_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
