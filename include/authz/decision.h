@@ -42,6 +42,7 @@ struct decisions_config {
     double jitter; /* 0 to 1: a lifetime is shortened by up to that part */
     unsigned what_if_max_inflight;
     struct breaker_rules breaker;
+    struct fetch_tls tls;
     struct grant *grant;
     struct shape *authorize_shape; /* NULL: the general form */
 };

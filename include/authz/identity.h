@@ -37,6 +37,7 @@ struct identity_config {
     unsigned max_inflight;
     size_t max_bytes; /* of a profile */
     struct breaker_rules breaker; /* of the profile API */
+    struct fetch_tls tls;
 };
 
 struct user {

@@ -25,6 +25,7 @@ struct jwks;
 struct jwks_config {
     struct slice issuer; /* for the log; issuer and url are kept by pointer */
     struct slice url;
+    struct fetch_tls tls;          /* of url; by pointer too */
     int64_t max_stale_ms;          /* keys are good for that long after the last good load */
     void (*on_settled)(void *arg); /* a fetch ended, well or not */
     void *arg;

@@ -21,6 +21,7 @@ struct texts { /* a list of texts */
 struct issuer_config {
     struct slice issuer;     /* exact `iss` */
     struct slice jwks_url;   /* one of jwks_url, jwks_file (contents in jwks), secret */
+    struct fetch_tls tls;    /* of jwks_url */
     struct slice jwks;
     struct slice secret;     /* HS* only; at least 32 bytes */
     struct texts audiences;

@@ -3,6 +3,7 @@
 #ifndef REMOTE_FETCH_H
 #define REMOTE_FETCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,12 @@ enum fetch_outcome {
     FETCH_BROKEN,      /* connected, then reset, garbage, TLS failure */
 };
 
+struct fetch_tls { /* of https; all of it PEM text. The certificate and the name of the peer are always verified */
+    struct slice ca;          /* trusted in place of the system's authorities; empty: those */
+    struct slice certificate; /* to show when it is asked for, with the rest of its chain; empty: none */
+    struct slice key;         /* its private key; secret */
+};
+
 struct fetch_request {
     struct slice method;         /* GET, HEAD, POST */
     struct slice url;            /* http://…, https://…, or unix:/path/to.sock:/v1/data/… */
@@ -28,6 +35,7 @@ struct fetch_request {
     struct slice body;  /* copied; empty: none */
     int64_t timeout_ms; /* for the whole call */
     size_t max_bytes;   /* of the answer's body */
+    const struct fetch_tls *tls; /* copied; NULL: the system's authorities, and nothing to show */
 };
 
 struct fetch_answer {
@@ -37,6 +45,7 @@ struct fetch_answer {
     struct slice cache_control; /* header value, or empty */
     struct slice content_type;
     int64_t elapsed_us;
+    bool insecure;     /* BROKEN for the sake of TLS: a certificate, or the handshake; error says what of it */
     const char *error; /* fixed text for the log when not ANSWERED, e.g. "connection refused" */
 };
 

@@ -33,10 +33,13 @@ static void not_answered(const struct fetch_answer *a, struct answer *out)
         refuse(out, REASON_POLICY_GARBAGE, "garbage", "the answer is over policy.max_response_bytes");
         return;
     case FETCH_BROKEN:
-    case FETCH_ANSWERED:
-        refuse(out, REASON_POLICY_UNAVAILABLE, "garbage", "the policy engine broke off");
+        if (!a->insecure) break;
+        refuse(out, REASON_POLICY_UNAVAILABLE, "tls", a->error);
         return;
+    case FETCH_ANSWERED:
+        break;
     }
+    refuse(out, REASON_POLICY_UNAVAILABLE, "garbage", "the policy engine broke off");
 }
 
 void answer_read(const struct fetch_answer *a, struct answer *out)

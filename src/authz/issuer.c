@@ -55,6 +55,7 @@ const char *issuer_init(struct issuer *i, const struct issuer_config *c, struct 
     int64_t max_s = INT64_MAX / 1000;
     struct jwks_config keys = {.issuer = c->issuer,
                                .url = c->jwks_url,
+                               .tls = c->tls,
                                .max_stale_ms = (c->max_stale_s < max_s ? c->max_stale_s : max_s) * 1000,
                                .on_settled = on_keys,
                                .arg = i};

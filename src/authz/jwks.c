@@ -46,7 +46,8 @@ static void start_fetch(struct jwks *j)
                                                   .headers = &accept,
                                                   .headers_n = 1,
                                                   .timeout_ms = JWKS_FETCH_TIMEOUT_MS,
-                                                  .max_bytes = JWKS_MAX_BYTES},
+                                                  .max_bytes = JWKS_MAX_BYTES,
+                                                  .tls = &j->config.tls},
                           on_answer, j);
     show(j);
 }
@@ -147,7 +148,7 @@ static void take(struct jwks *j, const struct fetch_answer *a)
         failed(j, "garbage", "the key set is larger than 1 MiB");
         return;
     case FETCH_BROKEN:
-        failed(j, "garbage", "the issuer's answer broke off");
+        failed(j, a->insecure ? "tls" : "garbage", a->insecure ? a->error : "the issuer's answer broke off");
         return;
     case FETCH_ANSWERED:
         break;

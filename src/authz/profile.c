@@ -69,6 +69,7 @@ struct fetch_call *profile_ask(struct fetch *f, const struct identity_config *c,
         .headers_n = 2,
         .timeout_ms = c->timeout_ms,
         .max_bytes = c->max_bytes,
+        .tls = &c->tls,
     };
     struct fetch_call *call = fetch_start(f, &q, on_answer, arg);
     OPENSSL_cleanse(line.p, line.n);
@@ -109,6 +110,9 @@ static struct user *not_answered(const struct fetch_answer *a, enum reason *reas
     } else if (a->outcome == FETCH_UNREACHABLE) {
         kind = SLICE("unreachable");
         why = "the profile API cannot be reached";
+    } else if (a->insecure) {
+        kind = SLICE("tls");
+        why = a->error;
     } else if (a->outcome == FETCH_TOO_LARGE) {
         why = "the profile is too large";
     }

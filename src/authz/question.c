@@ -142,6 +142,7 @@ void question_ask(struct question *out, const struct decision_question *q, const
         .body = buf_slice(&body),
         .timeout_ms = e->config->timeout_ms,
         .max_bytes = e->config->max_response_bytes,
+        .tls = &e->config->tls,
     };
     out->call = fetch_start(e->fetch, &r, on_answer, out);
 }

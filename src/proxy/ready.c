@@ -46,6 +46,7 @@ static void probe(struct ready *d)
     arena_init(&a);
     struct slice lines[] = {SLICE("Content-Type: application/json"), SLICE("")};
     if (conf->policy.authorization.n) lines[1] = arena_printf(&a, "Authorization: %s", conf->policy.authorization.p);
+    struct fetch_tls tls = {conf->policy.tls.ca, conf->policy.tls.certificate, conf->policy.tls.key};
     struct fetch_request q = {
         .method = SLICE("POST"),
         .url = conf->policy.url,
@@ -54,6 +55,7 @@ static void probe(struct ready *d)
         .body = slice_str(probe_input.p),
         .timeout_ms = PROBE_TIMEOUT_MS,
         .max_bytes = PROBE_BYTES,
+        .tls = &tls,
     };
     d->call = fetch_start(d->proxy->fetch, &q, on_probe_answer, d);
     arena_reset(&a);

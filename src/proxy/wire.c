@@ -30,6 +30,11 @@ static bool compile(struct shape **out, struct slice name, struct slice program,
     return *out != NULL;
 }
 
+static struct fetch_tls tls_of(struct conf_tls tls)
+{
+    return (struct fetch_tls){.ca = tls.ca, .certificate = tls.certificate, .key = tls.key};
+}
+
 static void copy_issuers(struct wire *w)
 {
     const struct conf *c = w->conf;
@@ -39,6 +44,7 @@ static void copy_issuers(struct wire *w)
         w->issuers[i] = (struct issuer_config){
             .issuer = from->issuer,
             .jwks_url = from->jwks_url,
+            .tls = tls_of(from->tls),
             .jwks = from->jwks,
             .secret = from->secret,
             .audiences = texts_of(from->audiences),
@@ -88,6 +94,33 @@ static bool make_upstream_tls(struct wire *w, char **error)
     return true;
 }
 
+/* Can what is given be used? Said now, not by the first call. */
+static bool try_tls(struct conf_tls given, const char *where, char **error)
+{
+    struct tls_config tls = {.ca = given.ca, .certificate = given.certificate, .key = given.key};
+    if (!tls.ca.n && !tls.certificate.n) return true;
+    struct tls_context *ctx = tls_client_create(&tls, error);
+    if (ctx) {
+        tls_context_release(ctx);
+        return true;
+    }
+    struct buf text;
+    buf_init(&text, NULL);
+    buf_printf(&text, "%s.tls: %s", where, *error);
+    buf_add_char(&text, '\0');
+    free(*error);
+    *error = text.p;
+    return false;
+}
+
+static bool try_clients(const struct conf *c, char **error)
+{
+    if (!try_tls(c->policy.tls, "policy", error) || !try_tls(c->context.tls, "context", error)) return false;
+    for (size_t i = 0; i < c->tokens.issuers_n; i++)
+        if (!try_tls(c->tokens.issuers[i].tls, c->tokens.issuers[i].issuer.p, error)) return false;
+    return true;
+}
+
 struct wire *wire_create(struct conf *c, char **error)
 {
     static const enum grant_format formats[] = {
@@ -101,7 +134,7 @@ struct wire *wire_create(struct conf *c, char **error)
               compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error) &&
               (!w->grant_shape || grant_try(w->grant_shape, c->grant.shape_name.p, error)) &&
               (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error)) &&
-              make_upstream_tls(w, error);
+              make_upstream_tls(w, error) && try_clients(c, error);
     if (ok) {
         struct grant_config grant = {
             .format = formats[c->grant.format],
@@ -234,6 +267,7 @@ struct identities *wire_identities(struct wire *w, struct proxy *p)
         .timeout_ms = c->context.timeout_ms,
         .max_inflight = (unsigned)c->context.max_inflight,
         .max_bytes = (size_t)c->context.max_bytes,
+        .tls = tls_of(c->context.tls),
         .breaker = wire_breaker(c),
     };
     return identities_create(p->loop, p->fetch, p->redis, &identity);
@@ -250,6 +284,7 @@ struct decisions *wire_decisions(struct wire *w, struct proxy *p)
         .max_inflight = (unsigned)c->policy.max_inflight,
         .on_error_allow = c->policy.on_error_allow,
         .max_response_bytes = (size_t)c->policy.max_response_bytes,
+        .tls = tls_of(c->policy.tls),
         .ttl_s = c->decisions.ttl_s,
         .deny_ttl_s = c->decisions.deny_ttl_s,
         .stale_s = c->decisions.stale_s,

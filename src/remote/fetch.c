@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "remote/fetch_multi.h"
+#include "remote/fetch_tls.h"
 #include "remote/fetch_url.h"
 
 #define MAX_IDLE_EASIES 64
@@ -38,6 +39,8 @@ struct fetch_call {
     struct fetch *fetch;
     CURL *easy;         /* NULL: never got to curl */
     struct arena arena; /* the copied request */
+    struct slice key;   /* a secret in it; empty: none */
+    char said[FETCH_TLS_ERROR_BYTES];
     struct curl_slist *headers;
     struct buf body;
     struct buf cache_control;
@@ -138,6 +141,9 @@ static void judge(const struct fetch_call *c, CURLcode code, struct fetch_answer
     default:
         break;
     }
+    const char *fault = a->outcome == FETCH_BROKEN ? fetch_tls_error(c->easy, (int)code, c->said) : NULL;
+    a->insecure = fault != NULL;
+    if (fault) a->error = fault;
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------ */
@@ -163,6 +169,7 @@ static void free_call(struct fetch_call *c)
     curl_slist_free_all(c->headers);
     buf_free(&c->body);
     buf_free(&c->cache_control);
+    if (c->key.n) explicit_bzero((void *)(uintptr_t)c->key.p, c->key.n);
     arena_reset(&c->arena);
     free(c);
 }
@@ -326,6 +333,7 @@ static void set_fixed_options(struct fetch_call *c)
 {
     CURL *e = c->easy;
     curl_easy_setopt(e, CURLOPT_PRIVATE, c);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->said);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
@@ -348,6 +356,14 @@ static void set_fixed_options(struct fetch_call *c)
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     /* A resolver that hangs is left behind when its call ends; without this curl waits for its thread, and so do we. */
     CHECK(curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK, "curl is at least 7.87");
+}
+
+static void set_tls(struct fetch_call *c, const struct fetch_tls *given)
+{
+    struct fetch_tls t = {arena_copy(&c->arena, given->ca), arena_copy(&c->arena, given->certificate),
+                          arena_copy(&c->arena, given->key)};
+    c->key = t.key;
+    fetch_tls_set(c->easy, &t);
 }
 
 /* NULL, or why it is refused. */
@@ -391,6 +407,7 @@ static const char *set_request(struct fetch_call *c, const struct fetch_request 
         curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);
     }
     curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
+    if (q->tls) set_tls(c, q->tls);
     return set_headers(c, q);
 }
 
