@@ -262,7 +262,14 @@ class Sentinels(Group):
     def switch(self):
         """A fail-over by hand, with everybody alive; (old, new)."""
         old = self.master
-        self.sentinels[0].command("SENTINEL", "FAILOVER", self.name)
+
+        def begun():
+            try:
+                return self.sentinels[0].command("SENTINEL", "FAILOVER", self.name)
+            except Failure as error:  # one before is not over yet
+                assert "INPROG" in str(error) or "NOGOODSLAVE" in str(error)
+                return False
+        eventually(begun, "the sentinel begins", 30)
         return old, self.failed_over(old)
 
 
