@@ -71,6 +71,7 @@ struct decision_question {
     struct slice host;
     struct slice request_id;
     struct slice source_ip; /* empty: not given to the policy */
+    struct slice source_certificate; /* its subject, of the client's verified certificate; empty: none was shown */
     int64_t route_ttl_ms;   /* 0: the answer's or the default */
     bool uncached;          /* what-if: neither reads nor writes the cache, own cap, on_error never allows */
 };

@@ -17,6 +17,7 @@ enum conn_state {
     CONN_READY,   /* waits for a head, or has part of one */
     CONN_REQUEST, /* one request is under way */
     CONN_LINGER,  /* answered and ended on our side; what still comes is thrown away for a moment */
+    CONN_SECURES, /* shakes hands in TLS, before anything else */
     CONN_CLOSED,
 };
 
@@ -36,6 +37,7 @@ struct conn {
     uint64_t lingered;        /* bytes thrown away */
     unsigned served;          /* requests begun */
     enum conn_state state;
+    enum reason refused;      /* while it secures: what it is told behind that; FORWARDED: nothing */
     bool admin;               /* came in on the admin address */
     bool trusted;             /* the peer is one of trusted_proxies */
     bool counted;             /* by admission, under its address */
@@ -51,6 +53,8 @@ struct conn *conn_create(struct proxy *p, bool admin);
 extern const struct stream_events conn_events;
 /* The stream is connected and peer_* are set: starts to read. */
 void conn_begin(struct conn *c);
+/* Likewise, with TLS first, all within header_timeout_ms. refused: FORWARDED, or as conn_refuse once it is secured. */
+void conn_secure(struct conn *c, struct tls_context *tls, enum reason refused);
 /* Instead of conn_begin: answers with that reason before anything is read, and ends. */
 void conn_refuse(struct conn *c, enum reason reason);
 

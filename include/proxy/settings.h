@@ -18,6 +18,7 @@
 #include "http/message.h"
 #include "io/loop.h"
 
+struct keypair;
 struct proxy;
 struct upstream;
 struct wire;
@@ -36,6 +37,7 @@ struct settings {
     struct wire *wire;     /* held */
     const struct conf *conf; /* the wire's */
     struct grant *grant;     /* the wire's */
+    struct keypair *keypair; /* the wire's; NULL: the listener speaks plain HTTP */
     struct routes *routes;
     struct name_set *stripped; /* the grant header, strip_headers, and what could override what was judged */
     struct lift *lifts;

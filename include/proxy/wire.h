@@ -12,6 +12,7 @@ struct wire; /* a configuration and what was compiled of it: parts keep pointers
 struct wire *wire_create(struct conf *conf, char **error);
 const struct conf *wire_conf(const struct wire *w);
 struct grant *wire_grant(const struct wire *w);
+struct keypair *wire_keypair(const struct wire *w); /* NULL: the listener speaks plain HTTP */
 void wire_hold(struct wire *w);
 void wire_release(struct wire *w);
 

@@ -12,7 +12,7 @@
 static size_t room_for(const struct decision_question *q)
 {
     size_t n = FIXED_BYTES + q->user_json.n + 2 * (q->path.n + q->query.n) + q->context_extra.n + q->host.n +
-               q->resource.n + q->action.n + 3 * q->segments_n + 16 * (q->params_n + q->lifted_n);
+               q->resource.n + q->action.n + q->source_certificate.n + 3 * q->segments_n + 16 * (q->params_n + q->lifted_n);
     n += q->query.n * 2;
     if (q->token) n += q->token->claims.n;
     return n;
@@ -112,6 +112,21 @@ static void add_request(struct json *j, const struct decision_question *q, struc
     json_field_string(j, "host", q->host);
 }
 
+static void add_source(struct json *j, const struct decision_question *q)
+{
+    if (q->source_ip.n == 0 && q->source_certificate.n == 0) return;
+    json_field(j, "source");
+    json_object_start(j);
+    if (q->source_ip.n) json_field_string(j, "ip", q->source_ip);
+    if (q->source_certificate.n) {
+        json_field(j, "certificate");
+        json_object_start(j);
+        json_field_string(j, "subject", q->source_certificate);
+        json_object_end(j);
+    }
+    json_object_end(j);
+}
+
 void input_write(const struct decision_question *q, struct arena *a, struct input *in)
 {
     struct json j;
@@ -125,12 +140,7 @@ void input_write(const struct decision_question *q, struct arena *a, struct inpu
     json_field_string(&j, "resource", q->resource);
     json_field_string(&j, "action", q->action);
     if (q->token && q->token->verified && q->token->claims.n > 2) json_field_raw(&j, "token", q->token->claims);
-    if (q->source_ip.n) {
-        json_field(&j, "source");
-        json_object_start(&j);
-        json_field_string(&j, "ip", q->source_ip);
-        json_object_end(&j);
-    }
+    add_source(&j, q);
     struct slice params = add_context(&j, q, a);
     in->timestamp_at = in->stable.n;
     json_object_end(&j);

@@ -131,6 +131,7 @@ static void question(struct request *r, struct decision_question *q)
         .host = r->host,
         .request_id = r->id,
         .source_ip = route->source_ip ? r->client_ip : SLICE(""),
+        .source_certificate = stream_peer_subject(&r->conn->stream),
         .route_ttl_ms = route->decision_ttl_s * 1000,
     };
 }

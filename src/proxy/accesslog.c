@@ -64,6 +64,13 @@ static void write_decision(const struct request *r, struct json *j)
     if (r->decision->bypassed) json_field_bool(j, "bypassed", true);
 }
 
+static void write_tls(const struct stream *s, struct json *j)
+{
+    json_field_string(j, "tls", slice_str(stream_tls_version(s)));
+    struct slice subject = stream_peer_subject(s);
+    if (subject.n) json_field_string(j, "client_certificate", shortened(subject));
+}
+
 static void milliseconds(struct json *j, uint64_t us)
 {
     json_double(j, (double)us / 1000);
@@ -109,6 +116,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_string(&j, "method", r->head->method);
     json_field_string(&j, "path", r->target.path);
     if (r->conf->log.query && r->target.has_query) json_field_string(&j, "query", r->target.query);
+    if (r->conn->stream.tls) write_tls(&r->conn->stream, &j);
     json_field_int(&j, "status", r->status);
     json_field_string(&j, "reason", slice_str(reason_code(r->reason)));
     if (r->detail) json_field_string(&j, "detail", slice_str(r->detail));

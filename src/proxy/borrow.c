@@ -20,6 +20,12 @@ static void count_dial(struct upstream *u, const char *result)
     metric_add(METRIC_UPSTREAM_DIALS, labels, 1);
 }
 
+static void count_handshake(int error)
+{
+    struct slice labels[] = {SLICE("upstream"), slice_str(tls_error_label(error))};
+    metric_add(METRIC_TLS_FAILED, labels, 1);
+}
+
 /* Some other address would take a request now. */
 static bool has_peer(const struct upstream *u, const struct member *m)
 {
@@ -183,6 +189,7 @@ static void on_dialled(struct stream *s, int status, const char *why, void *arg)
     if (status) {
         uconn_unlend(c);
         uconn_closed(s);
+        if (status <= TLS_NOT_SPOKEN) count_handshake(status);
         on_failed_dial(call, status, why);
         return;
     }
@@ -296,6 +303,15 @@ const char *upstream_dial_fault(int error)
     case UV_EMFILE:
     case UV_ENFILE:
         return "no file descriptor is left";
+    case TLS_CERTIFICATE:
+        return "its certificate is refused";
+    case TLS_CERTIFICATE_REFUSED:
+        return "it refuses our certificate";
+    case TLS_NOT_SPOKEN:
+        return "it does not speak TLS";
+    case TLS_REFUSED:
+    case TLS_PROTOCOL:
+        return "the TLS handshake failed";
     default:
         return "connect failed";
     }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/metric.h"
+#include "io/tls.h"
 #include "proxy/admission.h"
 #include "proxy/request.h"
 #include "proxy/websocket.h"
@@ -18,6 +20,7 @@ static void on_conn_read(struct stream *s, struct slice data);
 static void on_conn_end(struct stream *s, int error);
 static void on_conn_drain(struct stream *s);
 static void on_conn_due(struct deadline *d);
+static void on_conn_secured(struct stream *s, int error, const char *why);
 static void on_conn_closed(struct stream *s);
 static void on_body_bytes(struct parser *parser, struct slice data);
 
@@ -80,6 +83,7 @@ void conn_update_reading(struct conn *c)
         /* With no body left the reading stays on, so that the client's going is noticed; what comes early waits. */
         on = c->parser.complete && !c->request->tunnel ? c->pending.n == 0 : !c->request->body_held && !c->request->body_paused;
         break;
+    case CONN_SECURES:
     case CONN_CLOSED:
         return;
     }
@@ -211,6 +215,20 @@ static void on_conn_drain(struct stream *s)
         pump(c);
 }
 
+/* A handshake that came to nothing: counted; the line is for whoever looks for it, anybody can cause it. */
+static void note_handshake(const struct conn *c, int error, const char *why)
+{
+    struct slice labels[] = {SLICE("client"), slice_str(tls_error_label(error))};
+    metric_add(METRIC_TLS_FAILED, labels, 1);
+    if (!log_on(LOG_INFO)) return;
+    struct log_line line;
+    log_begin(&line, LOG_INFO, SLICE("tls_handshake_failed"));
+    json_field_string(&line.json, "client", slice_str(c->peer.text));
+    json_field_string(&line.json, "reason", labels[1]);
+    json_field_string(&line.json, "detail", slice_str(why));
+    log_end(&line);
+}
+
 static void on_conn_due(struct deadline *d)
 {
     struct conn *c = container_of(d, struct conn, deadline);
@@ -225,8 +243,31 @@ static void on_conn_due(struct deadline *d)
         request_abort(c->request, c->request->answer_started ? REASON_CLIENT_GONE : REASON_BODY_TIMEOUT);
     else if (c->state == CONN_READY && c->pending.n)
         request_refuse(c, REASON_HEADER_TIMEOUT);
-    else
+    else {
+        if (c->state == CONN_SECURES) note_handshake(c, UV_ETIMEDOUT, "no TLS handshake in time");
         conn_close(c);
+    }
+}
+
+static void on_conn_secured(struct stream *s, int error, const char *why)
+{
+    struct conn *c = of_stream(s);
+    if (error) {
+        note_handshake(c, error, why);
+        bool gone = error > TLS_NOT_SPOKEN; /* a uv error: nobody is there to read our alert */
+        if (gone)
+            conn_close(c);
+        else
+            start_linger(c);
+        return;
+    }
+    c->state = CONN_READY;
+    if (c->refused != REASON_FORWARDED) {
+        conn_refuse(c, c->refused);
+        return;
+    }
+    c->head_begun = true; /* the time for it runs already */
+    conn_update_reading(c);
 }
 
 static void on_conn_closed(struct stream *s)
@@ -271,6 +312,14 @@ void conn_begin(struct conn *c)
     conn_update_reading(c);
 }
 
+void conn_secure(struct conn *c, struct tls_context *tls, enum reason refused)
+{
+    c->state = CONN_SECURES;
+    c->refused = refused;
+    deadline_start(c->proxy->settings->header_timeout, &c->deadline);
+    stream_secure_server(&c->stream, tls, on_conn_secured);
+}
+
 void conn_refuse(struct conn *c, enum reason reason)
 {
     request_refuse(c, reason);
@@ -278,7 +327,7 @@ void conn_refuse(struct conn *c, enum reason reason)
 
 void conn_drain(struct conn *c)
 {
-    if (c->state != CONN_READY || c->pending.n) return;
+    if ((c->state != CONN_READY && c->state != CONN_SECURES) || c->pending.n) return;
     if (c->served)
         conn_close(c);
     else

@@ -10,6 +10,7 @@
 #include "io/accept.h"
 #include "proxy/admission.h"
 #include "proxy/conn.h"
+#include "proxy/keypair.h"
 #include "proxy/peer.h"
 
 #define REFUSED_MAX 256 /* connections over max_connections that still get an answer */
@@ -40,7 +41,10 @@ static void on_waiting(void *arg)
     }
     c->trusted = peer_is_trusted(p->settings->conf, &c->peer);
     enum reason reason = admission_take(p, c);
-    if (reason == REASON_FORWARDED)
+    struct keypair *keypair = l->admin ? NULL : p->settings->keypair;
+    if (keypair && (int64_t)p->conns_n <= p->settings->conf->listen.max_connections + REFUSED_MAX)
+        conn_secure(c, keypair_context(keypair), reason);
+    else if (reason == REASON_FORWARDED)
         conn_begin(c);
     else if ((int64_t)p->conns_n > p->settings->conf->listen.max_connections + REFUSED_MAX)
         conn_close(c);

@@ -172,7 +172,7 @@ void peer_headers(const struct request *r, struct buf *out)
     }
     buf_add_slice(out, slice_str(r->conn->peer.text));
     buf_add_lit(out, "\r\n");
-    writer_header(out, SLICE("X-Forwarded-Proto"), trusted_or(r, HEADER_FORWARDED_PROTO, SLICE("http")));
+    writer_header(out, SLICE("X-Forwarded-Proto"), trusted_or(r, HEADER_FORWARDED_PROTO, r->conn->stream.tls ? SLICE("https") : SLICE("http")));
     struct slice host = trusted_or(r, HEADER_FORWARDED_HOST, r->host);
     if (host.n) writer_header(out, SLICE("X-Forwarded-Host"), host);
 }

@@ -1,67 +1,125 @@
-/* proxy/probe: `doorward --probe`. Called by main instead of running. Needs no shell and no curl in the container. */
+/* proxy/probe: `doorward --probe`. Called by main instead of running. Needs no shell and no curl in the container. Where the
+   listener speaks TLS it is asked in TLS, without verifying: it is ourselves, and nothing secret is said. */
 #include "proxy/probe.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#define TIMEOUT_S 2
+#include "base/buf.h"
+#include "base/check.h"
+#include "io/dial.h"
+#include "io/loop.h"
 
-/* Where to find our own listener: a wildcard address is asked on the loopback. */
-static int own_address(const struct conf *c, struct sockaddr_storage *out, socklen_t *n)
+#define TIMEOUT_MS 2000
+
+struct asking {
+    struct loop *loop;
+    struct stream *stream; /* NULL: not connected, or closed */
+    struct deadline limit;
+    const struct conf *conf;
+    char answer[13]; /* as far as the status */
+    size_t answer_n;
+    int error;
+};
+
+static void on_read(struct stream *s, struct slice data);
+static void on_end(struct stream *s, int error);
+static void on_limit(struct deadline *d);
+static void on_dialled(struct stream *s, int status, const char *why, void *arg);
+static void on_closed(struct stream *s);
+
+static const struct stream_events events = {on_read, on_end, NULL};
+
+static void finish(struct asking *a)
 {
-    const char *host = c->listen.host.p;
-    if (slice_eq(c->listen.host, SLICE("0.0.0.0"))) host = "127.0.0.1";
-    if (slice_eq(c->listen.host, SLICE("::"))) host = "::1";
-    struct sockaddr_in *in = (struct sockaddr_in *)out;
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
-    memset(out, 0, sizeof *out);
-    in->sin_family = AF_INET;
-    in->sin_port = htons((uint16_t)c->listen.port); /* at the same place in both */
-    *n = sizeof *in;
-    if (inet_pton(AF_INET, host, &in->sin_addr) == 1) return AF_INET;
-    in6->sin6_family = AF_INET6;
-    *n = sizeof *in6;
-    return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1 ? AF_INET6 : -1;
+    deadline_stop(&a->limit);
+    if (a->stream) stream_close(a->stream, on_closed);
+    a->stream = NULL;
+    loop_stop(a->loop);
 }
 
-/* The status line's code, or 0. A listed host is named, so that `listen.hosts` does not refuse the probe. */
-static int ask(int fd, const struct conf *c)
+static void on_read(struct stream *s, struct slice data)
 {
-    char text[512];
-    struct slice host = c->listen.hosts.n ? c->listen.hosts.v[0] : SLICE("localhost");
-    int n = snprintf(text, sizeof text, "GET /health HTTP/1.1\r\nHost: %.*s\r\nConnection: close\r\n\r\n", (int)host.n,
-                     host.p);
-    if (n < 0 || (size_t)n >= sizeof text || write(fd, text, (size_t)n) != n) return 0;
-    size_t have = 0;
-    while (have < 12) {
-        ssize_t got = read(fd, text + have, sizeof text - 1 - have);
-        if (got <= 0) return 0;
-        have += (size_t)got;
+    struct asking *a = s->uv.data;
+    size_t room = sizeof a->answer - 1 - a->answer_n, n = data.n < room ? data.n : room;
+    memcpy(a->answer + a->answer_n, data.p, n);
+    a->answer_n += n;
+    if (a->answer_n == sizeof a->answer - 1) finish(a);
+}
+
+static void on_end(struct stream *s, int error)
+{
+    struct asking *a = s->uv.data;
+    a->error = error;
+    finish(a);
+}
+
+static void on_limit(struct deadline *d)
+{
+    finish(container_of(d, struct asking, limit));
+}
+
+/* A listed host is named, so that `listen.hosts` does not refuse the probe. */
+static void on_dialled(struct stream *s, int status, const char *why, void *arg)
+{
+    struct asking *a = arg;
+    (void)why;
+    a->error = status;
+    if (status) {
+        free(s);
+        finish(a);
+        return;
     }
-    text[have] = 0;
-    int status = 0;
-    return sscanf(text, "HTTP/1.%*d %3d", &status) == 1 ? status : 0;
+    a->stream = s;
+    s->uv.data = a;
+    struct slice host = a->conf->listen.hosts.n ? a->conf->listen.hosts.v[0] : SLICE("localhost");
+    struct slice parts[] = {SLICE("GET /health HTTP/1.1\r\nHost: "), host, SLICE("\r\nConnection: close\r\n\r\n")};
+    stream_send(s, parts, 3);
+    stream_read(s, true);
+}
+
+static void on_closed(struct stream *s)
+{
+    free(s);
+}
+
+/* Where to find our own listener: a wildcard address is asked on the loopback. */
+static const char *own_address(const struct conf *c)
+{
+    if (slice_eq(c->listen.host, SLICE("0.0.0.0"))) return "127.0.0.1";
+    if (slice_eq(c->listen.host, SLICE("::"))) return "::1";
+    return c->listen.host.p;
+}
+
+static void ask(struct asking *a, struct tls_context *tls)
+{
+    struct dial_target target = {.host = own_address(a->conf), .port = a->conf->listen.port, .tls = tls};
+    a->loop = loop_create();
+    deadline_init(&a->limit, on_limit);
+    deadline_after(a->loop, &a->limit, 2 * TIMEOUT_MS);
+    dial_start(a->loop, &target, TIMEOUT_MS, xzalloc(sizeof(struct stream)), &events, on_dialled, a);
+    loop_serve(a->loop);
+    loop_close(a->loop);
+    loop_run(a->loop);
+    loop_destroy(a->loop);
 }
 
 int probe_health(const struct conf *c)
 {
-    struct sockaddr_storage address;
-    socklen_t n;
-    int family = own_address(c, &address, &n);
-    int fd = family < 0 ? -1 : socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = TIMEOUT_S};
-    int status = -1;
-    if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        if (connect(fd, (struct sockaddr *)&address, n) == 0) status = ask(fd, c);
-        close(fd);
+    struct asking a = {.conf = c};
+    struct tls_context *tls = NULL;
+    char *error = NULL;
+    int status = 0;
+    if (c->listen.tls.certificate.n) {
+        tls = tls_client_create(&(struct tls_config){.http = true, .unverified = true}, &error);
+        CHECK(tls, "a context without certificates");
     }
-    if (status == 200) return 0;
+    ask(&a, tls);
+    tls_context_release(tls);
+    if (sscanf(a.answer, "HTTP/1.%*d %3d", &status) == 1 && status == 200) return 0;
+    /* whoever wants to see a certificate is alive, and we have none to show */
+    bool required = c->listen.tls.client_certificates == CLIENT_CERTIFICATES_REQUIRED;
+    if (required && a.error == TLS_CERTIFICATE_REFUSED) return 0;
     if (status > 0)
         fprintf(stderr, "doorward: /health answered %d\n", status);
     else

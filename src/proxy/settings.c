@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "proxy/keypair.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/upstream.h"
@@ -56,6 +57,7 @@ struct settings *settings_create(struct conf *conf, char **error)
     s->wire = wire;
     s->conf = wire_conf(wire);
     s->grant = wire_grant(wire);
+    s->keypair = wire_keypair(wire);
     read_lifts(s);
     read_stripped(s);
     s->routes = routes_create(s->conf->routes, s->conf->routes_n);
@@ -65,8 +67,9 @@ struct settings *settings_create(struct conf *conf, char **error)
 void settings_attach(struct settings *s, struct proxy *p, const struct settings *before)
 {
     const struct conf *c = s->conf;
-    (void)before;
     s->proxy = p;
+    if (before) keypair_stop(before->keypair); /* what it shows is shown to nobody new */
+    if (s->keypair) keypair_watch(s->keypair, p->loop);
     list_add_last(&p->all_settings, &s->link);
     s->identities = wire_identities(s->wire, p);
     s->decisions = wire_decisions(s->wire, p);
@@ -91,6 +94,7 @@ void settings_release(struct settings *s)
 
 static void end_parts(struct settings *s)
 {
+    keypair_stop(s->keypair);
     decisions_destroy(s->decisions);
     identities_destroy(s->identities);
     for (size_t i = 0; i < s->conf->upstreams_n; i++) upstream_release(s->upstreams[i]);

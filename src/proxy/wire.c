@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/metric.h"
 #include "io/tls.h"
+#include "proxy/keypair.h"
 #include "proxy/upstream.h"
 
 struct wire {
@@ -15,6 +17,7 @@ struct wire {
     struct issuer_config *issuers;
     struct shape *context_shape, *grant_shape, *authorize_shape;
     struct grant *grant;
+    struct keypair *keypair;           /* of the listener; NULL: plain */
     struct tls_context **upstream_tls; /* in the order of conf->upstreams; NULL entries: plain */
 };
 
@@ -60,6 +63,7 @@ static void on_wire_gone(struct held *h)
 {
     struct wire *w = container_of(h, struct wire, held);
     if (w->grant) grant_destroy(w->grant);
+    keypair_free(w->keypair);
     if (w->context_shape) shape_destroy(w->context_shape);
     if (w->grant_shape) shape_destroy(w->grant_shape);
     if (w->authorize_shape) shape_destroy(w->authorize_shape);
@@ -134,7 +138,7 @@ struct wire *wire_create(struct conf *c, char **error)
               compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error) &&
               (!w->grant_shape || grant_try(w->grant_shape, c->grant.shape_name.p, error)) &&
               (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error)) &&
-              make_upstream_tls(w, error) && try_clients(c, error);
+              keypair_create(c, &w->keypair, error) && make_upstream_tls(w, error) && try_clients(c, error);
     if (ok) {
         struct grant_config grant = {
             .format = formats[c->grant.format],
@@ -161,6 +165,11 @@ struct grant *wire_grant(const struct wire *w)
     return w->grant;
 }
 
+struct keypair *wire_keypair(const struct wire *w)
+{
+    return w->keypair;
+}
+
 struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
 {
     const struct conf *c = w->conf;
@@ -175,6 +184,8 @@ struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
         .tls = w->upstream_tls[i],
         .probe_interval_ms = c->serve.probe_interval_ms,
     };
+    int64_t expires_s = config.tls ? tls_context_expiry(config.tls) : 0;
+    if (expires_s) metric_set(METRIC_TLS_EXPIRY, &config.conf->name, (double)expires_s);
     return upstream_create(p->loop, &config);
 }
 

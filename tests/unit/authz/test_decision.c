@@ -50,10 +50,11 @@ static void test_input(void **state)
     q.segments_n = 2;
     q.context_extra = SLICE("\"created_ns\":5,\"more\":[]");
     q.source_ip = SLICE("10.0.0.1");
+    q.source_certificate = SLICE("CN=a\\, \"b\"");
     body = asked(&q);
     assert_string_equal(
         body, "{\"input\":{\"user\":{\"id\":\"u\"},\"resource\":\"timeseries\",\"action\":\"read\","
-              "\"token\":{\"scope\":\"s\"},\"source\":{\"ip\":\"10.0.0.1\"},\"context\":{"
+              "\"token\":{\"scope\":\"s\"},\"source\":{\"ip\":\"10.0.0.1\",\"certificate\":{\"subject\":\"CN=a\\\\, \\\"b\\\"\"}},\"context\":{"
               "\"method\":\"GET\",\"path\":\"/cwms-data/timeseries?office=SWT&name=a+b\",\"query\":{\"office\":\"SWT\","
               "\"name\":[\"a b\",\"c\\\"\\u00eb\",\"a b\"],\"office2\":\"\",\"x\":\"1\"},\"office_id\":\"SWT\","
               "\"created_ns\":5,\"more\":[],\"timestamp\":\"" STAMP "\"},"
@@ -118,6 +119,7 @@ static void test_key(void **state)
     ROW(query, SLICE("a=b"));
     ROW(host, SLICE("other.example"));
     ROW(source_ip, SLICE("10.0.0.1"));
+    ROW(source_certificate, SLICE("10.0.0.1"));
     ROW(context_extra, SLICE("\"a\":1"));
     ROW(token, &other);
     ROW(token, NULL);
