@@ -38,6 +38,10 @@ struct identity_config {
     size_t max_bytes; /* of a profile */
     struct breaker_rules breaker; /* of the profile API */
     struct fetch_tls tls;
+    /* Others have flushed more than one subject: no context is in memory any more, and what was decided of them is of
+       no use either. Inside a turn of the loop. May be NULL. */
+    void (*on_raised)(void *arg);
+    void *raised_arg;
 };
 
 struct user {
@@ -86,6 +90,14 @@ void user_release(struct user *u);
 void identities_flush_all(struct identities *d);
 void identities_flush_issuer(struct identities *d, struct slice issuer);
 void identities_flush_subject(struct identities *d, struct slice issuer, struct slice subject);
+/* What another instance has flushed: in memory at once, and in Redis, where it has seen to it, what we may have stored
+   behind its back. tag 0: all. context: of one subject (identities_context), or NULL. */
+void identities_flush_told(struct identities *d, uint64_t tag, const uint8_t *context);
+/* Under which key the context of a verified subject is kept: for identities_flush_told of another instance. */
+void identities_context(struct slice issuer, struct slice subject, uint8_t out[CACHE_KEY_BYTES]);
+/* Redis says that a key was changed by others; empty: that any may have been. The context that it holds is dropped from
+   memory, lookups of it that are out are not kept; the generation is read again. */
+void identities_invalidated(struct identities *d, struct slice key);
 void identities_stats(const struct identities *d, struct cache_stats *out);
 unsigned identities_inflight(const struct identities *d);
 

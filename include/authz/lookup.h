@@ -23,6 +23,10 @@ struct sources { /* where contexts come from, and the lookups that are out */
     uint64_t epoch; /* flushes so far; in a flight's key, so that nobody joins a lookup from before a flush */
     struct dependency api;
     struct dependency_cap calls;
+    struct redis_call *reading; /* of the generation, for what Redis told; else lookups read it */
+    bool told;                  /* that it changed: if it cannot be read it counts as raised */
+    void (*on_raised)(void *arg); /* others raised the generation; what they flushed is in no lookup any more */
+    void *arg;
     uint64_t last_500; /* of whose profile; see blame */
 };
 
@@ -48,7 +52,7 @@ struct lookup {
     uint64_t tags[2];
     bool verified;
     bool service;
-    bool flushed;   /* since it was asked: Redis is left alone */
+    bool flushed;   /* since it was asked: Redis is left alone, and memory too */
     uint64_t epoch; /* when it was asked */
     int64_t asked_ms, asked_wall_ms;
     int64_t credential_end_ms; /* monotonic; INT64_MAX none */
@@ -61,10 +65,13 @@ struct lookup {
     struct dependency_call slot; /* of fetch_call */
 };
 
-void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c);
+void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
+                  void (*on_raised)(void *arg), void *arg);
 void sources_finish(struct sources *s); /* no lookup may be left */
 /* Lookups of that tag (0: all) that are out neither read nor write Redis any more. */
 void sources_flush(struct sources *s, uint64_t tag);
+/* The generation may have been raised (told: it was) by others: it is read again now. */
+void sources_doubt(struct sources *s, bool told);
 
 /* t and authorization are copied as far as they are needed; owner, flight and on_found are the caller's to set. */
 struct lookup *lookup_create(struct sources *s, const struct token *t, struct slice authorization, const uint8_t *key);

@@ -66,9 +66,9 @@ void redis_cancel(struct redis_call *c); /* no callback will come */
 /* No answer is awaited by the caller; lost when unavailable. Arguments are copied. */
 void redis_set(struct redis *r, struct slice key, struct slice value, int64_t ttl_s);
 void redis_drop(struct redis *r, struct slice key);
-/* INCR: the new value as text comes as FOUND. on_value may be NULL. */
-void redis_increment(struct redis *r, struct slice key,
-                     void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg);
+/* INCR: the new value as text comes as FOUND. on_value may be NULL; only else is there something to cancel. */
+struct redis_call *redis_increment(struct redis *r, struct slice key,
+                                   void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg);
 
 /* To all who watch with the same prefix. Lost when unavailable. */
 void redis_publish(struct redis *r, struct slice payload);

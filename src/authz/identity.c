@@ -29,6 +29,7 @@ struct identities {
 static void on_found(struct lookup *l, struct found f);
 static void on_landed(struct flight_waiter *w, void *arg);
 static void on_identities_gone(struct held *h);
+static void on_raised(void *arg);
 
 const char *found_in_name(enum found_in f)
 {
@@ -53,7 +54,7 @@ struct identities *identities_create(struct loop *l, struct fetch *f, struct red
     held_init(&d->held, on_identities_gone);
     d->config = *c;
     held_take(c->owner);
-    sources_init(&d->sources, l, f, r, &d->config);
+    sources_init(&d->sources, l, f, r, &d->config, on_raised, d);
     d->memory = cache_create(c->memory_entries ? c->memory_entries : 1, MEMORY_BYTES, context_free);
     d->flights = flights_create();
     d->anonymous = context_anonymous();
@@ -163,9 +164,9 @@ static void keep_found(struct lookup *l, const struct found *f)
 static void on_found(struct lookup *l, struct found f)
 {
     struct identities *d = l->owner;
-    if (f.user)
+    if (f.user && !l->flushed)
         keep_found(l, &f);
-    else if (!f.nothing_said)
+    else if (!f.user && !f.nothing_said)
         cache_drop(d->memory, l->key);
     land(l, f);
 }
@@ -214,15 +215,20 @@ static enum op from_claims(struct identities *d, const struct token *t, const ui
     return done(c, o);
 }
 
-static struct flight *join(struct identities *d, const uint8_t *key, struct flight_waiter *w, bool *opened)
+static void flight_key(const struct identities *d, const uint8_t *key, uint8_t *out)
 {
-    uint8_t flight_key[CACHE_KEY_BYTES];
     uint64_t first;
-    memcpy(flight_key, key, CACHE_KEY_BYTES);
+    memcpy(out, key, CACHE_KEY_BYTES);
     memcpy(&first, key, sizeof first);
     first ^= d->sources.epoch;
-    memcpy(flight_key, &first, sizeof first);
-    return flight_join(d->flights, flight_key, w, opened);
+    memcpy(out, &first, sizeof first);
+}
+
+static struct flight *join(struct identities *d, const uint8_t *key, struct flight_waiter *w, bool *opened)
+{
+    uint8_t fkey[CACHE_KEY_BYTES];
+    flight_key(d, key, fkey);
+    return flight_join(d->flights, fkey, w, opened);
 }
 
 static struct lookup *lookup_for(struct identities *d, const struct token *t, struct slice authorization,
@@ -232,6 +238,7 @@ static struct lookup *lookup_for(struct identities *d, const struct token *t, st
     l->owner = d;
     l->flight = flight;
     l->on_found = on_found;
+    flight_set_owner(flight, l);
     return l;
 }
 
@@ -328,6 +335,50 @@ void identities_flush_subject(struct identities *d, struct slice issuer, struct 
     flush(d, token_subject_tag(issuer, subject));
     key_of_name(issuer, subject, key);
     if (d->sources.redis) generation_drop(&d->sources.generation, key);
+}
+
+void identities_flush_told(struct identities *d, uint64_t tag, const uint8_t *context)
+{
+    flush(d, tag);
+    if (!d->sources.redis) return;
+    if (context)
+        generation_drop(&d->sources.generation, context);
+    else
+        generation_doubt(&d->sources.generation);
+}
+
+void identities_context(struct slice issuer, struct slice subject, uint8_t out[CACHE_KEY_BYTES])
+{
+    key_of_name(issuer, subject, out);
+}
+
+static void on_raised(void *arg)
+{
+    struct identities *d = arg;
+    flush(d, 0);
+    if (d->config.on_raised) d->config.on_raised(d->config.raised_arg);
+}
+
+static void forget(struct identities *d, const uint8_t *key)
+{
+    uint8_t fkey[CACHE_KEY_BYTES];
+    cache_drop(d->memory, key);
+    flight_key(d, key, fkey);
+    struct lookup *l = flight_close(d->flights, fkey);
+    if (l) l->flushed = true;
+}
+
+void identities_invalidated(struct identities *d, struct slice key)
+{
+    uint8_t digest[CACHE_KEY_BYTES];
+    if (key.n == 0) {
+        flush(d, 0);
+        sources_doubt(&d->sources, false);
+    } else if (generation_is_name(&d->sources.generation, key)) {
+        sources_doubt(&d->sources, true);
+    } else if (generation_digest(&d->sources.generation, key, digest)) {
+        forget(d, digest);
+    }
 }
 
 void identities_stats(const struct identities *d, struct cache_stats *out)

@@ -15,18 +15,20 @@ static void on_generation(enum redis_outcome o, struct slice value, void *arg);
 static void on_stored(enum redis_outcome o, struct slice value, void *arg);
 static void on_profile(const struct fetch_answer *a, void *arg);
 
-void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c)
+void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
+                  void (*on_raised)(void *arg), void *arg)
 {
-    *s = (struct sources){.loop = l, .fetch = f, .redis = r, .config = c};
+    *s = (struct sources){.loop = l, .fetch = f, .redis = r, .config = c, .on_raised = on_raised, .arg = arg};
     list_init(&s->lookups);
     dependency_init(&s->api, SLICE("context"), &c->breaker);
     s->calls.most = c->max_inflight;
-    generation_init(&s->generation, l, r, c->key_prefix);
+    generation_init(&s->generation, l, r, c->key_prefix, on_raised, arg);
 }
 
 void sources_finish(struct sources *s)
 {
     CHECK(list_empty(&s->lookups), "a lookup knows its sources");
+    if (s->reading) redis_cancel(s->reading);
     generation_finish(&s->generation);
 }
 
@@ -37,6 +39,24 @@ void sources_flush(struct sources *s, uint64_t tag)
         if (tag == 0 || l->tags[0] == tag || l->tags[1] == tag) l->flushed = true;
     }
     s->epoch++;
+}
+
+static void on_read_again(enum redis_outcome o, struct slice value, void *arg)
+{
+    struct sources *s = arg;
+    bool told = s->told;
+    s->reading = NULL;
+    s->told = false;
+    if (!generation_take(&s->generation, o, value) && told && s->on_raised) s->on_raised(s->arg);
+}
+
+void sources_doubt(struct sources *s, bool told)
+{
+    if (!s->redis) return;
+    if (s->reading) redis_cancel(s->reading);
+    s->told = s->told || told;
+    generation_doubt(&s->generation);
+    s->reading = generation_ask(&s->generation, on_read_again, s);
 }
 
 /* A 5xx may come of this one profile: the same one again says no more than once. */
@@ -107,15 +127,26 @@ static void ask_redis(struct lookup *l)
     l->redis_call = redis_get(l->sources->redis, buf_slice(&l->redis_key), on_stored, l);
 }
 
+/* It has just learnt that others flushed, and has read nothing yet: it is as if it began now. */
+static void begin_anew(struct lookup *l)
+{
+    l->flushed = false;
+    l->epoch = l->sources->epoch;
+    l->asked_ms = loop_now_ms(l->sources->loop);
+    l->asked_wall_ms = loop_wall_ms(l->sources->loop);
+}
+
 static void on_generation(enum redis_outcome o, struct slice value, void *arg)
 {
     struct lookup *l = arg;
     l->redis_call = NULL;
     /* after a flush, of whomever, the answer may be the number from before it */
-    if (l->epoch == l->sources->epoch && generation_take(&l->sources->generation, o, value))
+    if (l->epoch == l->sources->epoch && generation_take(&l->sources->generation, o, value)) {
+        if (l->epoch != l->sources->epoch) begin_anew(l);
         ask_redis(l);
-    else
+    } else {
         ask_api_or_end(l);
+    }
 }
 
 static void on_stored(enum redis_outcome o, struct slice value, void *arg)

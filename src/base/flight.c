@@ -13,6 +13,8 @@
 struct flight {
     struct flight *chain;
     struct list waiters; /* in the order they came */
+    void *owner;
+    bool closed; /* not in the table any more */
     uint8_t key[KEY_BYTES];
 };
 
@@ -93,12 +95,32 @@ void flight_leave(struct flight_waiter *w)
     list_remove(&w->link);
 }
 
-void flight_land(struct flights *t, struct flight *f, void *outcome)
+void flight_set_owner(struct flight *f, void *owner)
+{
+    f->owner = owner;
+}
+
+static void close_flight(struct flights *t, struct flight *f)
 {
     struct flight **at = slot_of(t, f->key);
     while (*at != NULL && *at != f) at = &(*at)->chain;
     CHECK(*at == f, "a flight lands once");
     *at = f->chain;
+    f->closed = true;
+}
+
+void *flight_close(struct flights *t, const uint8_t key[32])
+{
+    struct flight *f = *slot_of(t, key);
+    while (f != NULL && memcmp(f->key, key, KEY_BYTES) != 0) f = f->chain;
+    if (f == NULL) return NULL;
+    close_flight(t, f);
+    return f->owner;
+}
+
+void flight_land(struct flights *t, struct flight *f, void *outcome)
+{
+    if (!f->closed) close_flight(t, f);
     t->out--;
     /* A waiter told may make others leave, and may destroy the table: only f is ours from here on. */
     while (!list_empty(&f->waiters)) {

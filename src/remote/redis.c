@@ -406,10 +406,10 @@ void redis_drop(struct redis *r, struct slice key)
     ask(r, OP_DEL, (struct slice[]){SLICE("DEL"), key}, 2, NULL, NULL);
 }
 
-void redis_increment(struct redis *r, struct slice key,
-                     void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg)
+struct redis_call *redis_increment(struct redis *r, struct slice key,
+                                   void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg)
 {
-    ask(r, OP_INCR, (struct slice[]){SLICE("INCR"), key}, 2, on_value, arg);
+    return ask(r, OP_INCR, (struct slice[]){SLICE("INCR"), key}, 2, on_value, arg);
 }
 
 void redis_publish(struct redis *r, struct slice payload)

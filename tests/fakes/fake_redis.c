@@ -133,10 +133,10 @@ static void ignore(enum redis_outcome o, struct slice value, void *arg)
     (void)arg;
 }
 
-void redis_increment(struct redis *r, struct slice key,
-                     void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg)
+struct redis_call *redis_increment(struct redis *r, struct slice key,
+                                   void (*on_value)(enum redis_outcome o, struct slice value, void *arg), void *arg)
 {
-    queue(r, key, true, on_value ? on_value : ignore, arg);
+    return queue(r, key, true, on_value ? on_value : ignore, arg);
 }
 
 void redis_publish(struct redis *r, struct slice payload)

@@ -132,6 +132,30 @@ static void test_all_left_but_it_still_lands(void **state)
     assert_string_equal(told, "");
 }
 
+static void test_closed_is_joined_by_nobody(void **state)
+{
+    struct guest a, b;
+    int owner;
+    (void)state;
+    guest_init(&a, 'a');
+    guest_init(&b, 'b');
+    struct flight *old = join(&a, 1, true);
+    flight_set_owner(old, &owner);
+    uint8_t key[32];
+    key_of(2, key);
+    assert_null(flight_close(table, key)); /* nothing is out for that one */
+    key_of(1, key);
+    assert_ptr_equal(flight_close(table, key), &owner);
+    assert_null(flight_close(table, key));
+    struct flight *young = join(&b, 1, true);
+    assert_int_equal(flights_out(table), 2);
+    flight_land(table, old, &outcome);
+    assert_string_equal(told, "a");
+    assert_int_equal(flights_out(table), 1);
+    flight_land(table, young, &outcome);
+    assert_string_equal(told, "ab");
+}
+
 static void let_other_leave(struct guest *g)
 {
     flight_leave(&g->other->waiter);
@@ -263,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_keys_are_apart, start, stop),
         cmocka_unit_test_setup_teardown(test_who_leaves_cancels_nobody, start, stop),
         cmocka_unit_test_setup_teardown(test_all_left_but_it_still_lands, start, stop),
+        cmocka_unit_test_setup_teardown(test_closed_is_joined_by_nobody, start, stop),
         cmocka_unit_test_setup_teardown(test_leaving_inside_a_callback, start, stop),
         cmocka_unit_test_setup_teardown(test_joining_inside_a_callback_opens_a_new_flight, start, stop),
         cmocka_unit_test_setup_teardown(test_landing_inside_a_callback, start, stop),
