@@ -67,6 +67,10 @@ static void begin(struct redis_watch *w)
 {
     if (w->stopped || w->asked || !w->main_up || !redis_link_up(w->link)) return;
     const struct redis_greeting *g = redis_link_greeting(w->link);
+    if (g->id == 0) {
+        refused(w, "the server or its ACL refused CLIENT ID");
+        return;
+    }
     if (g->refused) {
         refused(w, "this user may not subscribe to " INVALIDATIONS " and the channel of flushes");
         return;
