@@ -32,7 +32,7 @@ struct decisions_config {
     struct slice url;           /* http, https, unix; provenance=true is added */
     struct slice authorization; /* "Bearer …" for the engine, or empty; secret */
     int64_t timeout_ms;
-    unsigned max_inflight;
+    unsigned max_inflight, max_waiting;
     bool on_error_allow; /* only when the engine cannot be reached at all */
     size_t max_response_bytes;
     int64_t ttl_s, deny_ttl_s; /* of a bare boolean, or an answer without ttl */
@@ -99,6 +99,7 @@ struct decision_call {
     int64_t retry_ms;          /* of a refusal: what is left of the engine's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;
+    struct flight *flight; /* while it waits */
 };
 
 struct decisions;

@@ -34,7 +34,7 @@ struct identity_config {
     double jitter;   /* 0 to 1: a lifetime, in memory or Redis, is shortened by up to that part */
     size_t memory_entries;
     int64_t timeout_ms;
-    unsigned max_inflight;
+    unsigned max_inflight, max_waiting; /* of calls to the API */
     size_t max_bytes; /* of a profile */
     struct breaker_rules breaker; /* of the profile API */
     struct fetch_tls tls;
@@ -70,6 +70,7 @@ struct identity_call {
     int64_t retry_ms;   /* of a refusal: what is left of the API's rest; 0 when it does not rest */
     /* private */
     struct flight_waiter waiter;
+    struct flight *flight; /* while it waits */
 };
 
 /* redis may be NULL. */

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/dependency.h"
 #include "base/list.h"
+#include "io/loop.h"
 
 struct sources { /* where contexts come from, and the lookups that are out */
     struct loop *loop;
@@ -27,6 +28,8 @@ struct sources { /* where contexts come from, and the lookups that are out */
     bool told;                  /* that it changed: if it cannot be read it counts as raised */
     void (*on_raised)(void *arg); /* others raised the generation; what they flushed is in no lookup any more */
     void *arg;
+    struct deadline_list patience; /* of lookups that wait for their turn at the API */
+    bool *gone;                    /* or NULL: told when the sources end inside a callback of ours */
     uint64_t last_500; /* of whose profile; see blame */
 };
 
@@ -63,6 +66,9 @@ struct lookup {
     struct redis_call *redis_call;
     struct fetch_call *fetch_call;
     struct dependency_call slot; /* of fetch_call */
+    struct deadline patience;    /* while it waits for its turn at the API */
+    bool hurried;                /* most of its time was over when its turn came */
+    int64_t api_due_ms;          /* monotonic: the end of context.timeout_ms, time in the queue included */
 };
 
 void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
@@ -77,6 +83,7 @@ void sources_doubt(struct sources *s, bool told);
 struct lookup *lookup_create(struct sources *s, const struct token *t, struct slice authorization, const uint8_t *key);
 /* False: refused at once; on_found does not come. */
 bool lookup_start(struct lookup *l, struct found *refusal);
+bool lookup_waits(const struct lookup *l); /* for its turn at the API */
 /* Cancels what is out: on_found does not come. The sources no longer know the lookup. */
 void lookup_withdraw(struct lookup *l);
 /* Withdraws it, if that was not done. */

@@ -14,8 +14,8 @@ bool profile_can_name(struct slice name);
 
 /* service: service_url with the name in it and the service credential; else url with the caller's own credential. */
 struct fetch_call *profile_ask(struct fetch *f, const struct identity_config *c, bool service, struct slice name,
-                               struct slice authorization, void (*on_answer)(const struct fetch_answer *, void *),
-                               void *arg);
+                               struct slice authorization, int64_t timeout_ms,
+                               void (*on_answer)(const struct fetch_answer *, void *), void *arg);
 
 /* The user (refs 1, times unset), or NULL with *reason and *detail (fixed text). Counts the call. */
 struct user *profile_read(const struct identity_config *c, bool service, const struct fetch_answer *a,

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/dependency.h"
 #include "base/list.h"
+#include "io/loop.h"
 
 struct engine { /* the policy engine, and what is asked of it */
     struct loop *loop;
@@ -22,6 +23,8 @@ struct engine { /* the policy engine, and what is asked of it */
     struct list questions;                 /* all that are */
     struct dependency dependency;
     struct dependency_cap calls, what_ifs;
+    struct deadline_list patience; /* of questions that wait for their turn */
+    bool *gone;                    /* or NULL: told when the engine ends inside a callback of ours */
 };
 
 struct question { /* one call to the engine */
@@ -29,6 +32,12 @@ struct question { /* one call to the engine */
     struct engine *engine;
     struct fetch_call *call; /* while it is out */
     struct dependency_call slot;
+    struct deadline patience; /* while it waits for its turn */
+    struct buf body;          /* heap: what will be sent then */
+    bool hurried;             /* most of its time was over when its turn came */
+    /* It waited, and will not be asked: the engine rests (RESTS), or policy.timeout_ms are over (FULL). In place of
+       on_answered. */
+    void (*on_refused)(struct question *q, enum dependency_word word);
     /* Once, later. Both answers are valid inside it; then the asker frees the question, inside it or later. */
     void (*on_answered)(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
     void *owner;           /* the asker's */
@@ -47,14 +56,19 @@ struct question { /* one call to the engine */
 
 void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c);
 void engine_finish(struct engine *e); /* no question may be left */
-/* May a question be asked now? GO: slot is for question_create. */
-enum dependency_word engine_begin(struct engine *e, bool what_if, struct dependency_call *slot);
+/* May a question be asked now? GO, WAITS: slot is for question_create; WAITS only where it can_wait, and then
+   question_wait follows. What-if questions never wait. */
+enum dependency_word engine_begin(struct engine *e, bool what_if, bool can_wait, struct dependency_call *slot);
 
-/* What q is made of is copied as far as the answer needs it; owner, flight and on_answered are the caller's to set. */
+/* What q is made of is copied as far as the answer needs it; owner, flight, on_answered and on_refused are the caller's
+   to set. */
 struct question *question_create(struct engine *e, struct dependency_call slot, const struct decision_question *q,
                                  const uint8_t *key);
 /* Sends it. a: the request's arena, used only inside this call. */
 void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a);
+/* Sends it when its turn comes; time in the queue counts for policy.timeout_ms. */
+void question_wait(struct question *out, const struct decision_question *q, const struct input *in);
+bool question_waits(const struct question *q);
 /* Cancels the call when it is out: no answer will come. The engine no longer knows the question. */
 void question_withdraw(struct question *q);
 /* Withdraws it, if that was not done. */

@@ -26,8 +26,10 @@ void flights_destroy(struct flights *t);
 struct flight *flight_join(struct flights *t, const uint8_t key[32], struct flight_waiter *w, bool *opened);
 /* Harmless for a waiter that is not linked (initialise with list_init(&w->link)). */
 void flight_leave(struct flight_waiter *w);
-/* What flight_close gives; NULL at first. */
+bool flight_is_waited_for(const struct flight *f);
+/* What flight_owner and flight_close give; NULL at first. */
 void flight_set_owner(struct flight *f, void *owner);
+void *flight_owner(const struct flight *f);
 /* Nobody joins the flight of that key from now on: who comes opens another. Its owner; NULL when there is none. It
    lands as any. */
 void *flight_close(struct flights *t, const uint8_t key[32]);

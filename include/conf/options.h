@@ -128,7 +128,7 @@ struct conf {
         struct slice url, service_url, service_authorization;
         struct slice shape;        /* program text; "" none */
         struct slice shape_name;   /* where it came from */
-        int64_t ttl_s, memory_entries, memory_ttl_s, stale_s, timeout_ms, max_inflight, max_bytes;
+        int64_t ttl_s, memory_entries, memory_ttl_s, stale_s, timeout_ms, max_inflight, max_waiting, max_bytes;
         double jitter;
         struct conf_tls tls;
     } context;
@@ -147,7 +147,7 @@ struct conf {
     struct {
         struct slice url, authorization;
         struct conf_list query;  /* "name" or "name|synonym" */
-        int64_t timeout_ms, max_inflight, max_response_bytes;
+        int64_t timeout_ms, max_inflight, max_waiting, max_response_bytes;
         bool on_error_allow;
         struct conf_tls tls;
     } policy;

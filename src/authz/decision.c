@@ -39,6 +39,7 @@ struct outcome {
 };
 
 static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched);
+static void on_refused(struct question *q, enum dependency_word word);
 static void on_landed(struct flight_waiter *w, void *arg);
 static void on_decisions_gone(struct held *h);
 
@@ -187,6 +188,19 @@ static void on_answered(struct question *q, const struct answer *a, const struct
     land(q, o);
 }
 
+static struct outcome refusal(enum dependency_word word)
+{
+    if (word == DEPENDENCY_FULL)
+        return (struct outcome){.reason = REASON_POLICY_OVERLOADED, .detail = "policy.max_inflight calls are out"};
+    return (struct outcome){.reason = REASON_POLICY_UNAVAILABLE, .detail = "resting after failures"};
+}
+
+/* It had waited for its turn. */
+static void on_refused(struct question *q, enum dependency_word word)
+{
+    land(q, refusal(word));
+}
+
 static void on_landed(struct flight_waiter *w, void *arg)
 {
     struct decision_call *c = container_of(w, struct decision_call, waiter);
@@ -221,24 +235,29 @@ static enum op done(struct decision_call *c, struct decision *d, enum reason rea
 
 static enum op refused(struct decisions *d, enum dependency_word word, struct decision_call *c)
 {
-    if (word == DEPENDENCY_FULL)
-        return done(c, NULL, REASON_POLICY_OVERLOADED, "policy.max_inflight calls are out", FOUND_NONE);
-    done(c, NULL, REASON_POLICY_UNAVAILABLE, "resting after failures", FOUND_NONE);
+    struct outcome o = refusal(word);
+    done(c, NULL, o.reason, o.detail, FOUND_NONE);
     c->retry_ms = rest_ms(d);
     return OP_DONE;
 }
 
+/* GO: it is out, or waits for its turn (only where it can_wait). */
 static enum dependency_word ask(struct decisions *d, const struct decision_question *q, const struct input *in,
-                                const uint8_t *key, struct arena *a, struct flight *flight)
+                                const uint8_t *key, struct arena *a, struct flight *flight, bool can_wait)
 {
     struct dependency_call slot;
-    enum dependency_word word = engine_begin(&d->engine, q->uncached, &slot);
-    if (word != DEPENDENCY_GO) return word;
+    enum dependency_word word = engine_begin(&d->engine, q->uncached, can_wait, &slot);
+    if (word != DEPENDENCY_GO && word != DEPENDENCY_WAITS) return word;
     struct question *out = question_create(&d->engine, slot, q, key);
     out->owner = d;
     out->flight = flight;
     out->on_answered = on_answered;
-    question_ask(out, q, in, a);
+    out->on_refused = on_refused;
+    flight_set_owner(flight, out);
+    if (word == DEPENDENCY_WAITS)
+        question_wait(out, q, in);
+    else
+        question_ask(out, q, in, a);
     return DEPENDENCY_GO;
 }
 
@@ -260,8 +279,9 @@ static enum op join(struct decisions *d, const struct decision_question *q, cons
     flight_key(d, q, key, fkey);
     c->waiter.on_landed = on_landed;
     struct flight *flight = flight_join(d->flights, fkey, &c->waiter, &opened);
+    c->flight = flight;
     if (!opened) return OP_PENDING;
-    enum dependency_word word = ask(d, q, in, key, a, flight);
+    enum dependency_word word = ask(d, q, in, key, a, flight, true);
     if (word == DEPENDENCY_GO) return OP_PENDING;
     count_decision(NULL, q->resource);
     flight_leave(&c->waiter);
@@ -318,7 +338,7 @@ static void ask_again(struct decisions *d, const struct decision_question *q, co
     flight_key(d, q, key, fkey);
     struct flight *flight = flight_join(d->flights, fkey, &nobody, &opened);
     flight_leave(&nobody);
-    if (opened && ask(d, q, in, key, a, flight) != DEPENDENCY_GO) flight_land(d->flights, flight, NULL);
+    if (opened && ask(d, q, in, key, a, flight, false) != DEPENDENCY_GO) flight_land(d->flights, flight, NULL);
 }
 
 static enum op from_memory(struct decisions *d, const struct decision_question *q, const struct input *in,
@@ -352,7 +372,11 @@ enum op decision_find(struct decisions *d, const struct decision_question *q, st
 
 void decision_cancel(struct decision_call *c)
 {
+    if (list_empty(&c->waiter.link)) return; /* it was told */
     flight_leave(&c->waiter);
+    struct question *q = flight_owner(c->flight);
+    if (question_waits(q) && !flight_is_waited_for(c->flight))
+        land(q, (struct outcome){.reason = REASON_CLIENT_GONE}); /* nobody is told; its place is free */
 }
 
 void decisions_flush(struct decisions *d, uint64_t tag)

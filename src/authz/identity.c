@@ -249,6 +249,7 @@ static enum op look_up(struct identities *d, const struct token *t, struct slice
     bool opened;
     c->waiter.on_landed = on_landed;
     struct flight *flight = join(d, key, &c->waiter, &opened);
+    c->flight = flight;
     if (!opened) return OP_PENDING;
     struct lookup *l = lookup_for(d, t, authorization, key, flight);
     if (lookup_start(l, &refusal)) return OP_PENDING;
@@ -307,7 +308,11 @@ enum op identity_find(struct identities *d, const struct token *token, struct sl
 
 void identity_cancel(struct identity_call *c)
 {
+    if (list_empty(&c->waiter.link)) return; /* it was told */
     flight_leave(&c->waiter);
+    struct lookup *l = flight_owner(c->flight);
+    if (lookup_waits(l) && !flight_is_waited_for(c->flight))
+        land(l, (struct found){.reason = REASON_CLIENT_GONE}); /* nobody is told; its place is free */
 }
 
 /* tag 0: all. Lookups that are out are told, and nobody joins them from now on. */

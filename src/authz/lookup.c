@@ -10,10 +10,12 @@
 #include "authz/profile.h"
 #include "base/chance.h"
 #include "base/check.h"
+#include "base/flight.h"
 
 static void on_generation(enum redis_outcome o, struct slice value, void *arg);
 static void on_stored(enum redis_outcome o, struct slice value, void *arg);
 static void on_profile(const struct fetch_answer *a, void *arg);
+static void on_patience_over(struct deadline *d);
 
 void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
                   void (*on_raised)(void *arg), void *arg)
@@ -22,6 +24,8 @@ void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct red
     list_init(&s->lookups);
     dependency_init(&s->api, SLICE("context"), &c->breaker);
     s->calls.most = c->max_inflight;
+    s->calls.most_waiting = c->max_waiting;
+    deadline_list_init(&s->patience, l, c->timeout_ms);
     generation_init(&s->generation, l, r, c->key_prefix, on_raised, arg);
 }
 
@@ -29,6 +33,8 @@ void sources_finish(struct sources *s)
 {
     CHECK(list_empty(&s->lookups), "a lookup knows its sources");
     if (s->reading) redis_cancel(s->reading);
+    if (s->gone) *s->gone = true;
+    deadline_list_finish(&s->patience);
     generation_finish(&s->generation);
 }
 
@@ -62,6 +68,7 @@ void sources_doubt(struct sources *s, bool told)
 /* A 5xx may come of this one profile: the same one again says no more than once. */
 static enum dependency_outcome blame(struct lookup *l, const struct fetch_answer *a)
 {
+    if (l->hurried && a->outcome == FETCH_TIMEOUT) return DEPENDENCY_UNKNOWN; /* it was our queue that was slow */
     enum dependency_outcome o = blame_of(a);
     uint64_t whose, last = l->sources->last_500;
     if (a->outcome != FETCH_ANSWERED || a->status < 500 || o == DEPENDENCY_FAILED) return o;
@@ -89,6 +96,24 @@ static void end(struct lookup *l, struct found f)
     l->on_found(l, f);
 }
 
+static struct found refusal_of(const struct sources *s, enum dependency_word word)
+{
+    bool full = word == DEPENDENCY_FULL;
+    return (struct found){.reason = full ? REASON_CONTEXT_OVERLOADED : REASON_CONTEXT_UNAVAILABLE,
+                          .detail = full ? "context.max_inflight calls are out" : "resting after failures",
+                          .nothing_said = true,
+                          .retry_ms = rest_ms(s)};
+}
+
+static void call_api(struct lookup *l)
+{
+    struct sources *s = l->sources;
+    int64_t left_ms = l->api_due_ms - loop_now_ms(s->loop);
+    l->hurried = left_ms < s->config->timeout_ms / 2;
+    l->fetch_call = profile_ask(s->fetch, s->config, l->service, l->subject.name, l->authorization,
+                                left_ms > 1 ? left_ms : 1, on_profile, l);
+}
+
 /* False: refused at once, nothing is out. */
 static bool ask_api(struct lookup *l, struct found *refusal)
 {
@@ -102,17 +127,48 @@ static bool ask_api(struct lookup *l, struct found *refusal)
         *refusal = (struct found){.reason = REASON_CONTEXT_UNAVAILABLE, .detail = "context.url is not set"};
         return false;
     }
-    enum dependency_word word = dependency_begin(&s->api, &s->calls, true, loop_now_ms(s->loop), &l->slot);
-    if (word != DEPENDENCY_GO) {
-        bool full = word == DEPENDENCY_FULL;
-        *refusal = (struct found){.reason = full ? REASON_CONTEXT_OVERLOADED : REASON_CONTEXT_UNAVAILABLE,
-                                  .detail = full ? "context.max_inflight calls are out" : "resting after failures",
-                                  .nothing_said = true,
-                                  .retry_ms = rest_ms(s)};
-        return false;
+    int64_t now = loop_now_ms(s->loop);
+    /* what is only asked for in the background takes nobody's place */
+    enum dependency_word word = flight_is_waited_for(l->flight)
+                                    ? dependency_begin_or_wait(&s->api, &s->calls, true, now, &l->slot)
+                                    : dependency_begin(&s->api, &s->calls, true, now, &l->slot);
+    l->api_due_ms = now + s->config->timeout_ms;
+    if (word == DEPENDENCY_GO) {
+        call_api(l);
+        return true;
     }
-    l->fetch_call = profile_ask(s->fetch, s->config, l->service, l->subject.name, l->authorization, on_profile, l);
-    return true;
+    if (word == DEPENDENCY_WAITS) {
+        dependency_wait(&s->api, &s->calls, &l->slot);
+        deadline_start(&s->patience, &l->patience);
+        return true;
+    }
+    *refusal = refusal_of(s, word);
+    return false;
+}
+
+/* Those whose turn has come. Whoever is told may end the sources. */
+static void take_turns(struct sources *s)
+{
+    enum dependency_word word;
+    struct dependency_call *slot;
+    bool gone = false;
+    s->gone = &gone;
+    while (!gone && (slot = dependency_turn(&s->api, &s->calls, loop_now_ms(s->loop), &word))) {
+        struct lookup *l = container_of(slot, struct lookup, slot);
+        deadline_stop(&l->patience);
+        if (word == DEPENDENCY_GO)
+            call_api(l);
+        else
+            end(l, refusal_of(s, word));
+    }
+    if (!gone) s->gone = NULL;
+}
+
+static void on_patience_over(struct deadline *d)
+{
+    struct lookup *l = container_of(d, struct lookup, patience);
+    dependency_leave(&l->sources->api, &l->slot, true);
+    end(l, refusal_of(l->sources, DEPENDENCY_FULL));
 }
 
 static void ask_api_or_end(struct lookup *l)
@@ -187,13 +243,17 @@ static void store(struct lookup *l, const struct user *u)
 static void on_profile(const struct fetch_answer *a, void *arg)
 {
     struct lookup *l = arg;
+    struct sources *s = l->sources;
+    bool gone = false;
     struct found f = {.reason = REASON_FORWARDED, .source = FOUND_REMOTE, .read_ms = l->asked_ms};
     end_call(l, blame(l, a));
     f.user = profile_read(l->sources->config, l->service, a, &f.reason, &f.detail);
     f.nothing_said = blame_nothing_said(a);
     f.shared = f.user && l->redis_key.n > 0 && !l->flushed && !f.user->anonymous;
     if (f.shared) store(l, f.user);
+    s->gone = &gone;
     end(l, f);
+    if (!gone) take_turns(s);
 }
 
 int64_t lookup_credential_end(const struct sources *s, const struct token *t)
@@ -214,6 +274,7 @@ struct lookup *lookup_create(struct sources *s, const struct token *t, struct sl
 {
     struct lookup *l = xzalloc(sizeof *l);
     l->sources = s;
+    deadline_init(&l->patience, on_patience_over);
     l->epoch = s->epoch;
     memcpy(l->key, key, CACHE_KEY_BYTES);
     memcpy(l->tags, t->entry.tags, sizeof l->tags);
@@ -242,8 +303,15 @@ bool lookup_start(struct lookup *l, struct found *refusal)
     return true;
 }
 
+bool lookup_waits(const struct lookup *l)
+{
+    return l->slot.waits_for != NULL;
+}
+
 void lookup_withdraw(struct lookup *l)
 {
+    dependency_leave(&l->sources->api, &l->slot, false);
+    deadline_stop(&l->patience);
     if (l->redis_call) redis_cancel(l->redis_call);
     l->redis_call = NULL;
     if (l->fetch_call) {

@@ -47,8 +47,8 @@ static void add_url(struct buf *out, struct slice pattern, struct slice name)
 }
 
 struct fetch_call *profile_ask(struct fetch *f, const struct identity_config *c, bool service, struct slice name,
-                               struct slice authorization, void (*on_answer)(const struct fetch_answer *, void *),
-                               void *arg)
+                               struct slice authorization, int64_t timeout_ms,
+                               void (*on_answer)(const struct fetch_answer *, void *), void *arg)
 {
     struct buf url, line;
     buf_init(&url, NULL);
@@ -67,7 +67,7 @@ struct fetch_call *profile_ask(struct fetch *f, const struct identity_config *c,
         .url = buf_slice(&url),
         .headers = headers,
         .headers_n = 2,
-        .timeout_ms = c->timeout_ms,
+        .timeout_ms = timeout_ms,
         .max_bytes = c->max_bytes,
         .tls = &c->tls,
     };

@@ -13,6 +13,7 @@
 #include "base/metric.h"
 
 static void on_answer(const struct fetch_answer *fetched, void *arg);
+static void on_patience_over(struct deadline *d);
 
 void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c)
 {
@@ -20,6 +21,8 @@ void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct
     list_init(&e->questions);
     dependency_init(&e->dependency, SLICE("policy"), &c->breaker);
     e->calls.most = c->max_inflight;
+    e->calls.most_waiting = c->max_waiting;
+    deadline_list_init(&e->patience, l, c->timeout_ms);
     e->what_ifs.most = c->what_if_max_inflight;
     buf_init(&e->url, NULL);
     buf_add_slice(&e->url, c->url);
@@ -36,22 +39,27 @@ void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct
 void engine_finish(struct engine *e)
 {
     CHECK(list_empty(&e->questions), "a question knows its engine");
+    if (e->gone) *e->gone = true;
+    deadline_list_finish(&e->patience);
     buf_free(&e->url);
     if (e->authorization.n) OPENSSL_cleanse(e->authorization.p, e->authorization.n);
     buf_free(&e->authorization);
 }
 
 /* What-if questions rest with the others, but have no say in it: who may ask them may not take the engine away. */
-enum dependency_word engine_begin(struct engine *e, bool what_if, struct dependency_call *slot)
+enum dependency_word engine_begin(struct engine *e, bool what_if, bool can_wait, struct dependency_call *slot)
 {
     struct dependency_cap *cap = what_if ? &e->what_ifs : &e->calls;
-    return dependency_begin(&e->dependency, cap, !what_if, loop_now_ms(e->loop), slot);
+    int64_t now = loop_now_ms(e->loop);
+    return can_wait ? dependency_begin_or_wait(&e->dependency, cap, !what_if, now, slot)
+                    : dependency_begin(&e->dependency, cap, !what_if, now, slot);
 }
 
 /* With on_error: allow an engine that cannot be reached at all does not rest: it refuses at once by itself, and nobody
    is let through but on a refusal of its own, each time. */
 static enum dependency_outcome blame(const struct question *q, const struct fetch_answer *a)
 {
+    if (q->hurried && a->outcome == FETCH_TIMEOUT) return DEPENDENCY_UNKNOWN; /* it was our queue that was slow */
     return question_bypasses(q, a) ? DEPENDENCY_ANSWERED : blame_of(a);
 }
 
@@ -71,15 +79,70 @@ static void count_call(const struct question *q, const struct answer *a, int64_t
     if (a->kind) metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
 }
 
+/* timeout_ms: what is left of it. */
+static void send_question(struct question *q, struct slice body, int64_t timeout_ms)
+{
+    struct engine *e = q->engine;
+    struct slice headers[] = {SLICE("Content-Type: application/json"), buf_slice(&e->authorization)};
+    struct fetch_request r = {
+        .method = SLICE("POST"),
+        .url = buf_slice(&e->url),
+        .headers = headers,
+        .headers_n = e->authorization.n ? 2 : 1,
+        .body = body,
+        .timeout_ms = timeout_ms > 1 ? timeout_ms : 1,
+        .max_bytes = e->config->max_response_bytes,
+        .tls = &e->config->tls,
+    };
+    q->call = fetch_start(e->fetch, &r, on_answer, q);
+}
+
+static void send_late(struct question *q)
+{
+    int64_t timeout_ms = q->engine->config->timeout_ms;
+    int64_t left_ms = q->asked_ms + timeout_ms - loop_now_ms(q->engine->loop);
+    q->hurried = left_ms < timeout_ms / 2;
+    send_question(q, buf_slice(&q->body), left_ms);
+}
+
+/* Those whose turn has come. Whoever is told may end the engine. */
+static void take_turns(struct engine *e)
+{
+    enum dependency_word word;
+    struct dependency_call *slot;
+    bool gone = false;
+    e->gone = &gone;
+    while (!gone && (slot = dependency_turn(&e->dependency, &e->calls, loop_now_ms(e->loop), &word))) {
+        struct question *q = container_of(slot, struct question, slot);
+        deadline_stop(&q->patience);
+        if (word == DEPENDENCY_GO)
+            send_late(q);
+        else
+            q->on_refused(q, word);
+    }
+    if (!gone) e->gone = NULL;
+}
+
 static void on_answer(const struct fetch_answer *fetched, void *arg)
 {
     struct question *q = arg;
+    struct engine *e = q->engine;
     struct answer a;
+    bool gone = false;
     end_call(q, blame(q, fetched));
     answer_read(fetched, &a);
     count_call(q, &a, fetched->elapsed_us);
+    e->gone = &gone;
     q->on_answered(q, &a, fetched);
     answer_free(&a);
+    if (!gone) take_turns(e);
+}
+
+static void on_patience_over(struct deadline *d)
+{
+    struct question *q = container_of(d, struct question, patience);
+    dependency_leave(&q->engine->dependency, &q->slot, true);
+    q->on_refused(q, DEPENDENCY_FULL);
 }
 
 bool question_bypasses(const struct question *q, const struct fetch_answer *a)
@@ -108,6 +171,8 @@ struct question *question_create(struct engine *e, struct dependency_call slot, 
     struct question *out = xzalloc(sizeof *out);
     out->engine = e;
     out->slot = slot;
+    deadline_init(&out->patience, on_patience_over);
+    buf_init(&out->body, NULL);
     out->use = q->use;
     out->what_if = q->uncached;
     memcpy(out->key, key, CACHE_KEY_BYTES);
@@ -125,38 +190,48 @@ struct question *question_create(struct engine *e, struct dependency_call slot, 
     return out;
 }
 
+static void write_body(const struct engine *e, const struct decision_question *q, const struct input *in,
+                       struct buf *body)
+{
+    char time[LOG_TIME_BYTES];
+    log_time(loop_wall_ms(e->loop), time);
+    input_body(in, slice_str(time), q->request_id, body);
+}
+
 void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a)
 {
-    struct engine *e = out->engine;
-    char time[LOG_TIME_BYTES];
     struct buf body;
     buf_init(&body, a);
-    log_time(loop_wall_ms(e->loop), time);
-    input_body(in, slice_str(time), q->request_id, &body);
-    struct slice headers[] = {SLICE("Content-Type: application/json"), buf_slice(&e->authorization)};
-    struct fetch_request r = {
-        .method = SLICE("POST"),
-        .url = buf_slice(&e->url),
-        .headers = headers,
-        .headers_n = e->authorization.n ? 2 : 1,
-        .body = buf_slice(&body),
-        .timeout_ms = e->config->timeout_ms,
-        .max_bytes = e->config->max_response_bytes,
-        .tls = &e->config->tls,
-    };
-    out->call = fetch_start(e->fetch, &r, on_answer, out);
+    write_body(out->engine, q, in, &body);
+    send_question(out, buf_slice(&body), out->engine->config->timeout_ms);
+}
+
+void question_wait(struct question *out, const struct decision_question *q, const struct input *in)
+{
+    struct engine *e = out->engine;
+    write_body(e, q, in, &out->body);
+    dependency_wait(&e->dependency, &e->calls, &out->slot);
+    deadline_start(&e->patience, &out->patience);
+}
+
+bool question_waits(const struct question *q)
+{
+    return q->slot.waits_for != NULL;
 }
 
 void question_withdraw(struct question *q)
 {
     if (q->call) fetch_cancel(q->call);
     if (q->slot.cap) end_call(q, DEPENDENCY_UNKNOWN);
+    dependency_leave(&q->engine->dependency, &q->slot, false);
+    deadline_stop(&q->patience);
     list_remove(&q->link);
 }
 
 void question_free(struct question *q)
 {
     question_withdraw(q);
+    buf_free(&q->body);
     buf_free(&q->front);
     buf_free(&q->texts);
     free(q);

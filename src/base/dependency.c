@@ -13,6 +13,11 @@ static void show_state(struct slice name, enum breaker_state s)
     metric_set(METRIC_BREAKER, &name, values[s]);
 }
 
+static void show_waiting(const struct dependency *d, const struct dependency_cap *cap)
+{
+    metric_set(METRIC_DEPENDENCY_WAITING, &d->name, cap->waiting);
+}
+
 static void show_out(const struct dependency *d)
 {
     metric_set(METRIC_INFLIGHT, &d->name, d->out);
@@ -49,20 +54,72 @@ static enum dependency_word refuse(const struct dependency *d, enum dependency_w
     return word;
 }
 
-enum dependency_word dependency_begin(struct dependency *d, struct dependency_cap *cap, bool counts, int64_t now_ms,
-                                      struct dependency_call *c)
+/* The breaker allows it, and there is room. */
+static void go(struct dependency *d, struct dependency_cap *cap, struct dependency_call *c, int64_t now_ms)
 {
     enum breaker_state before = d->breaker.state;
-    *c = (struct dependency_call){.cap = cap, .counts = counts};
-    /* The cap comes between: a trial that is let through is a call that is made. */
-    if (!breaker_would_allow(&d->breaker, now_ms)) return refuse(d, DEPENDENCY_RESTS);
-    if (cap->out >= cap->most) return refuse(d, DEPENDENCY_FULL);
-    if (counts) CHECK(breaker_allows(&d->breaker, now_ms, &c->ticket), "what it would allow it allows");
+    c->cap = cap;
+    if (c->counts) CHECK(breaker_allows(&d->breaker, now_ms, &c->ticket), "what it would allow it allows");
     dependency_show(d->name, &d->breaker, before);
     cap->out++;
     d->out++;
     show_out(d);
+}
+
+enum dependency_word dependency_begin_or_wait(struct dependency *d, struct dependency_cap *cap, bool counts,
+                                              int64_t now_ms, struct dependency_call *c)
+{
+    *c = (struct dependency_call){.counts = counts};
+    /* The cap comes between: a trial that is let through is a call that is made. */
+    if (!breaker_would_allow(&d->breaker, now_ms)) return refuse(d, DEPENDENCY_RESTS);
+    if (cap->out >= cap->most || cap->waiting > 0)
+        return cap->waiting < cap->most_waiting ? DEPENDENCY_WAITS : refuse(d, DEPENDENCY_FULL);
+    go(d, cap, c, now_ms);
     return DEPENDENCY_GO;
+}
+
+enum dependency_word dependency_begin(struct dependency *d, struct dependency_cap *cap, bool counts, int64_t now_ms,
+                                      struct dependency_call *c)
+{
+    enum dependency_word word = dependency_begin_or_wait(d, cap, counts, now_ms, c);
+    return word == DEPENDENCY_WAITS ? refuse(d, DEPENDENCY_FULL) : word;
+}
+
+void dependency_wait(struct dependency *d, struct dependency_cap *cap, struct dependency_call *c)
+{
+    CHECK(cap->waiting < cap->most_waiting && !c->cap, "there was room in the queue");
+    if (cap->waiting == 0) list_init(&cap->queue);
+    c->waits_for = cap;
+    list_add_last(&cap->queue, &c->place);
+    cap->waiting++;
+    show_waiting(d, cap);
+}
+
+void dependency_leave(struct dependency *d, struct dependency_call *c, bool in_vain)
+{
+    struct dependency_cap *cap = c->waits_for;
+    if (!cap) return;
+    c->waits_for = NULL;
+    list_remove(&c->place);
+    cap->waiting--;
+    show_waiting(d, cap);
+    if (in_vain) refuse(d, DEPENDENCY_FULL);
+}
+
+struct dependency_call *dependency_turn(struct dependency *d, struct dependency_cap *cap, int64_t now_ms,
+                                        enum dependency_word *word)
+{
+    if (cap->waiting == 0) return NULL;
+    struct dependency_call *c = container_of(cap->queue.next, struct dependency_call, place);
+    bool allowed = breaker_would_allow(&d->breaker, now_ms);
+    if (allowed && cap->out >= cap->most) return NULL;
+    dependency_leave(d, c, false);
+    if (allowed)
+        go(d, cap, c, now_ms);
+    else
+        refuse(d, DEPENDENCY_RESTS);
+    *word = allowed ? DEPENDENCY_GO : DEPENDENCY_RESTS;
+    return c;
 }
 
 void dependency_end(struct dependency *d, struct dependency_call *c, enum dependency_outcome o, int64_t now_ms)

@@ -95,9 +95,19 @@ void flight_leave(struct flight_waiter *w)
     list_remove(&w->link);
 }
 
+bool flight_is_waited_for(const struct flight *f)
+{
+    return !list_empty(&f->waiters);
+}
+
 void flight_set_owner(struct flight *f, void *owner)
 {
     f->owner = owner;
+}
+
+void *flight_owner(const struct flight *f)
+{
+    return f->owner;
 }
 
 static void close_flight(struct flights *t, struct flight *f)

@@ -299,7 +299,7 @@ def test_a_waiter_that_leaves_cancels_nobody(doorward, api, engine, issuer):
 
 
 def test_too_many_profile_calls(doorward, api, engine, issuer):
-    daemon = doorward(config_of(api, engine.url, issuer, context={"max_inflight": 2}))
+    daemon = doorward(config_of(api, engine.url, issuer, context={"max_inflight": 2, "max_waiting": 0}))
     api.set(profile_delay_ms=500)
     clients = [daemon.client().send(
 

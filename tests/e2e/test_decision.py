@@ -198,7 +198,7 @@ def test_engine_down_is_503(doorward, recorder, issuer):
 def test_too_many_questions(doorward, recorder, engine, issuer):
     recorder.reset()
     engine.says(lambda question: time.sleep(0.4) or {"result": True})
-    daemon = doorward(settings(recorder.url, engine.url, issuer, policy={"max_inflight": 2}))
+    daemon = doorward(settings(recorder.url, engine.url, issuer, policy={"max_inflight": 2, "max_waiting": 0}))
     daemon.wait_ready()
     clients = [daemon.client().send(b"GET /x/%d HTTP/1.1\r\nHost: a\r\n\r\n" % i) for i in range(5)]
     answers = [client.answer() for client in clients]
@@ -249,7 +249,8 @@ def test_bypass_is_for_silence_only(module_doorward, recorder, engine, issuer, s
 def test_our_own_cap_is_no_bypass(doorward, recorder, engine, issuer):
     recorder.reset()
     engine.says(lambda question: time.sleep(0.4) or {"result": True})
-    daemon = doorward(settings(recorder.url, engine.url, issuer, policy={"on_error": "allow", "max_inflight": 1}))
+    daemon = doorward(settings(recorder.url, engine.url, issuer, policy={"on_error": "allow", "max_inflight": 1,
+                                                                            "max_waiting": 0}))
     daemon.wait_ready()
     clients = [daemon.client().send(b"GET /x/%d HTTP/1.1\r\nHost: a\r\n\r\n" % i) for i in range(3)]
     assert sorted(client.answer().status for client in clients) == [200, 503, 503]

@@ -272,8 +272,8 @@ static void too_large(void **state)
 static void caps(void **state)
 {
     (void)state;
-    flow_start(&(struct flow_config){.policy = "url: \"http://opa.test/policy\", max_inflight: 1",
-                                     .context = "url: \"http://api.test/profile\", max_inflight: 1"});
+    flow_start(&(struct flow_config){.policy = "url: \"http://opa.test/policy\", max_inflight: 1, max_waiting: 0",
+                                     .context = "url: \"http://api.test/profile\", max_inflight: 1, max_waiting: 0"});
     flow.manual = true;
     struct memory *c = flow_client(), *d = flow_client();
     flow_send(c, "%s", flow_get("/x", "alice"));

@@ -149,6 +149,85 @@ static void test_calls_without_a_say(void **state)
     assert_int_equal(d.breaker.state, BREAKER_CLOSED);
 }
 
+static double waiting(void)
+{
+    return metric_value(METRIC_DEPENDENCY_WAITING, &name);
+}
+
+static enum dependency_word queue(struct dependency *d, struct dependency_cap *cap, struct dependency_call *c)
+{
+    enum dependency_word word = dependency_begin_or_wait(d, cap, true, 0, c);
+    if (word == DEPENDENCY_WAITS) dependency_wait(d, cap, c);
+    return word;
+}
+
+static void test_turns(void **state)
+{
+    struct dependency d;
+    struct dependency_cap cap = {.most = 1, .most_waiting = 3};
+    struct dependency_call out, c[3], more;
+    enum dependency_word word;
+    (void)state;
+    dependency_init(&d, name, &two);
+    assert_int_equal(queue(&d, &cap, &out), DEPENDENCY_GO);
+    for (int i = 0; i < 3; i++) assert_int_equal(queue(&d, &cap, &c[i]), DEPENDENCY_WAITS);
+    assert_int_equal(waiting(), 3);
+    assert_int_equal(queue(&d, &cap, &more), DEPENDENCY_FULL);
+    assert_int_equal(refused("overloaded"), 1);
+    assert_null(dependency_turn(&d, &cap, 0, &word));
+    dependency_leave(&d, &c[0], false); /* its place is free */
+    dependency_leave(&d, &c[0], false);
+    assert_int_equal(queue(&d, &cap, &c[0]), DEPENDENCY_WAITS);
+    dependency_end(&d, &out, DEPENDENCY_ANSWERED, 0);
+    assert_int_equal(begin(&d, &cap, 0, &more), DEPENDENCY_FULL); /* nobody overtakes those who wait */
+    static const int order[] = {1, 2, 0};
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(dependency_turn(&d, &cap, 0, &word), &c[order[i]]);
+        assert_int_equal(word, DEPENDENCY_GO);
+        assert_null(dependency_turn(&d, &cap, 0, &word));
+        dependency_end(&d, &c[order[i]], DEPENDENCY_ANSWERED, 0);
+    }
+    assert_null(dependency_turn(&d, &cap, 0, &word));
+    assert_int_equal(waiting() + cap.out + cap.waiting, 0);
+}
+
+/* Once the breaker opens, those who wait are refused with all others. */
+static void test_whoever_waits_rests_too(void **state)
+{
+    struct dependency d;
+    struct dependency_cap cap = {.most = 2, .most_waiting = 9};
+    struct dependency_call out[2], c[2];
+    enum dependency_word word;
+    (void)state;
+    dependency_init(&d, name, &two);
+    for (int i = 0; i < 2; i++) assert_int_equal(queue(&d, &cap, &out[i]), DEPENDENCY_GO);
+    for (int i = 0; i < 2; i++) assert_int_equal(queue(&d, &cap, &c[i]), DEPENDENCY_WAITS);
+    dependency_end(&d, &out[0], DEPENDENCY_FAILED, 0);
+    dependency_end(&d, &out[1], DEPENDENCY_FAILED, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(dependency_turn(&d, &cap, 0, &word), &c[i]);
+        assert_int_equal(word, DEPENDENCY_RESTS);
+    }
+    assert_null(dependency_turn(&d, &cap, 0, &word));
+    assert_int_equal(refused("resting"), 2);
+    assert_int_equal(cap.out, 0);
+}
+
+static void test_waited_in_vain(void **state)
+{
+    struct dependency d;
+    struct dependency_cap cap = {.most = 1, .most_waiting = 1};
+    struct dependency_call out, c;
+    (void)state;
+    dependency_init(&d, name, &two);
+    queue(&d, &cap, &out);
+    queue(&d, &cap, &c);
+    dependency_leave(&d, &c, true);
+    assert_int_equal(refused("overloaded"), 1);
+    assert_int_equal(waiting(), 0);
+    dependency_end(&d, &out, DEPENDENCY_ANSWERED, 0);
+}
+
 static void test_the_log_tells_each_change(void **state)
 {
     struct dependency d;
@@ -201,6 +280,9 @@ static void test_a_call_ends_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_turns),
+        TEST(test_whoever_waits_rests_too),
+        TEST(test_waited_in_vain),
         TEST(test_caps),
         TEST(test_own_refusals_do_not_count),
         TEST(test_rests),
