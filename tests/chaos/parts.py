@@ -2,11 +2,9 @@
 (service.py), and a switchable fault (faults.py) in front of each."""
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
@@ -187,13 +185,3 @@ class Daemons:
             daemon.log_file.close()
         if errors:
             raise errors[0]
-
-
-def commit():
-    found = subprocess.run(["git", "-C", harness.ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                           check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def now_text():
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
