@@ -9,7 +9,8 @@
 
 /* easy: a CURL. The bytes of t are used, not copied, until the call is out of curl's hands. */
 void fetch_tls_set(void *easy, const struct fetch_tls *t);
-/* NULL: the CURLcode is no fault of TLS. said: curl's own words, looked through for what the peer's alert was. */
-const char *fetch_tls_error(void *easy, int code, const char *said);
+/* NULL: the CURLcode is no fault of TLS. said: curl's own words, looked through for what the peer's alert was. silent:
+   no byte of an answer came. */
+const char *fetch_tls_error(void *easy, int code, const char *said, bool silent);
 
 #endif

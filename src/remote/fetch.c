@@ -141,7 +141,7 @@ static void judge(const struct fetch_call *c, CURLcode code, struct fetch_answer
     default:
         break;
     }
-    const char *fault = a->outcome == FETCH_BROKEN ? fetch_tls_error(c->easy, (int)code, c->said) : NULL;
+    const char *fault = a->outcome == FETCH_BROKEN ? fetch_tls_error(c->easy, (int)code, c->said, !c->any_byte) : NULL;
     a->insecure = fault != NULL;
     if (fault) a->error = fault;
 }

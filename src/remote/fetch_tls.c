@@ -57,7 +57,20 @@ static const char *alert(const char *said)
     return NULL;
 }
 
-const char *fetch_tls_error(void *easy, int code, const char *said)
+/* With TLS 1.3 the handshake is over for us before the peer has seen our certificate, or that there is none; and what we
+   send meanwhile may meet a closed connection, whose reset can overtake the alert. */
+static const char *broke_off(CURL *easy, const char *said, bool silent)
+{
+    curl_off_t secured = 0;
+    long fresh = 0;
+    const char *text = alert(said);
+    curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T, &secured);
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &fresh);
+    if (text || !secured || !fresh || !silent) return text;
+    return "the peer broke off right behind the TLS handshake: perhaps it wants another certificate of ours";
+}
+
+const char *fetch_tls_error(void *easy, int code, const char *said, bool silent)
 {
     const char *text;
     switch (code) {
@@ -70,9 +83,9 @@ const char *fetch_tls_error(void *easy, int code, const char *said)
     case CURLE_SSL_CONNECT_ERROR:
         text = alert(said);
         return text ? text : "the TLS handshake failed";
-    case CURLE_RECV_ERROR: /* TLS 1.3: what the peer says of our certificate comes behind the handshake */
+    case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
-        return alert(said);
+        return broke_off(easy, said, silent);
     default:
         return NULL;
     }

@@ -228,7 +228,7 @@ static void test_over_the_cap_and_at_rest(void **state)
     struct decision_question q = question(), others[4];
     struct decisions_config config = stale_config();
     struct call calls[4];
-    char paths[4][8];
+    char paths[4][16];
     config.breaker = (struct breaker_rules){.failures = 4, .rest_ms = 20000, .max_rest_ms = 20000};
     open_with(config);
     make_stale(&q);

@@ -222,7 +222,7 @@ static void test_over_the_cap_and_at_rest(void **state)
         struct token k = token_of("iss", "u", "a");
         struct identity_config config = stale_config();
         struct call calls[4];
-        char names[4][8];
+        char names[4][16];
         config.memory_ttl_s = 1790; /* past that of Redis, so that the API is asked */
         config.breaker = (struct breaker_rules){.failures = 4, .rest_ms = 20000, .max_rest_ms = 20000};
         fresh_start(config, with_redis);
