@@ -10,6 +10,7 @@
 struct subject { /* whose context it is */
     struct slice issuer;
     struct slice name;
+    struct slice made_by; /* identity_config.made_by */
 };
 
 /* The profile (or claims) through the shape; shape NULL: the document as it is. NULL: not a context, *detail says why
@@ -17,7 +18,7 @@ struct subject { /* whose context it is */
 struct user *context_of(struct slice document, struct shape *shape, const char **detail);
 struct user *context_anonymous(void);
 
-/* {"v":1,"iss","sub","stored":Unix ms,"context":{…}} */
+/* {"v":1,"iss","sub","by","stored":Unix ms,"context":{…}}; "by" only where made_by is not empty */
 void context_store(const struct user *u, const struct subject *s, int64_t stored_wall_ms, struct buf *out);
 /* NULL unless it is exactly that and of this subject. */
 struct user *context_load(struct slice stored, const struct subject *s, int64_t *stored_wall_ms);

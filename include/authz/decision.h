@@ -107,6 +107,9 @@ struct decisions;
 struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct decisions_config *c);
 /* With one more reference: destroy takes one, and with the last cancels what is out. */
 void decisions_hold(struct decisions *d);
+/* Other limits, times of calls and credential from now on, under which what is kept still means the same: url, grant and
+   authorize_shape do the same as before, and the lifetimes are those of before. */
+void decisions_adjust(struct decisions *d, const struct decisions_config *c);
 void decisions_destroy(struct decisions *d);
 
 /* a: the request's arena, used only inside this call. */

@@ -28,6 +28,8 @@ struct identity_config {
     struct shape *shape;                /* profile (or claims) -> context; NULL: the document as it is */
     bool judge_anonymous;               /* tokens.anonymous: judge: a 404 of the API gives the anonymous context */
     struct slice key_prefix;            /* of Redis keys */
+    struct slice made_by;               /* says how contexts are made: those in Redis that were made otherwise are
+                                           not taken. Empty: it is not said there */
     int64_t ttl_s;                      /* in Redis */
     int64_t memory_ttl_s;
     int64_t stale_s; /* how much longer it is used from memory while it is asked for again; 0: not */
@@ -77,6 +79,9 @@ struct identity_call {
 struct identities *identities_create(struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c);
 /* With one more reference: destroy takes one, and with the last cancels what is out. */
 void identities_hold(struct identities *d);
+/* Other limits, times of calls and credential from now on, under which what is kept still means the same: where contexts
+   come from, their shape and their lifetimes are as before. */
+void identities_adjust(struct identities *d, const struct identity_config *c);
 void identities_destroy(struct identities *d);
 
 /* token NULL: the anonymous user, DONE. authorization: the header value the token came from (copied when needed). */

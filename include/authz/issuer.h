@@ -25,6 +25,13 @@ struct issuer {
 const char *issuer_init(struct issuer *i, const struct issuer_config *c, struct loop *l, struct fetch *f,
                         void (*on_settled)(struct issuer *i));
 void issuer_finish(struct issuer *i);
+/* NULL, or what is wrong with the configuration (fixed text): what issuer_init would say. */
+const char *issuer_check(const struct issuer_config *c);
+/* Are the keys of one as good for the other? And what is asked of their tokens beside? */
+bool issuer_same_keys(const struct issuer_config *a, const struct issuer_config *b);
+bool issuer_same_rules(const struct issuer_config *a, const struct issuer_config *b);
+/* c is good and has the same keys. */
+void issuer_adjust(struct issuer *i, const struct issuer_config *c);
 
 /* Algorithm, type, times, audience: all that costs little. */
 bool issuer_accepts(const struct issuer *i, const struct jws *j, int64_t now_s, int64_t leeway_s, int64_t *exp_s,

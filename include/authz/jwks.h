@@ -35,6 +35,10 @@ struct jwks_config {
 struct jwks *jwks_create(struct loop *l, struct fetch *f, const struct jwks_config *c);
 /* A set that never changes and never gets stale. NULL: *error says what is wrong with the document (fixed text). */
 struct jwks *jwks_create_fixed(struct loop *l, struct slice issuer, struct slice document, const char **error);
+/* The same keys under other limits: c has the same url. */
+void jwks_adjust(struct jwks *j, const struct jwks_config *c);
+/* No fetch any more, nor a word of one that is out; its keys stay. */
+void jwks_stop(struct jwks *j);
 void jwks_destroy(struct jwks *j);
 
 bool jwks_usable(const struct jwks *j); /* loaded and not stale */

@@ -28,7 +28,7 @@ struct sources { /* where contexts come from, and the lookups that are out */
     bool told;                  /* that it changed: if it cannot be read it counts as raised */
     void (*on_raised)(void *arg); /* others raised the generation; what they flushed is in no lookup any more */
     void *arg;
-    struct deadline_list patience; /* of lookups that wait for their turn at the API */
+    struct deadline_list *patience; /* of lookups that wait for their turn at the API */
     bool *gone;                    /* or NULL: told when the sources end inside a callback of ours */
     uint64_t last_500; /* of whose profile; see blame */
 };
@@ -73,6 +73,7 @@ struct lookup {
 
 void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
                   void (*on_raised)(void *arg), void *arg);
+void sources_adjust(struct sources *s); /* what its config points to has changed */
 void sources_finish(struct sources *s); /* no lookup may be left */
 /* Lookups of that tag (0: all) that are out neither read nor write Redis any more. */
 void sources_flush(struct sources *s, uint64_t tag);

@@ -23,7 +23,7 @@ struct engine { /* the policy engine, and what is asked of it */
     struct list questions;                 /* all that are */
     struct dependency dependency;
     struct dependency_cap calls, what_ifs;
-    struct deadline_list patience; /* of questions that wait for their turn */
+    struct deadline_list *patience; /* of questions that wait for their turn */
     bool *gone;                    /* or NULL: told when the engine ends inside a callback of ours */
 };
 
@@ -55,6 +55,7 @@ struct question { /* one call to the engine */
 };
 
 void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c);
+void engine_adjust(struct engine *e); /* what its config points to has changed */
 void engine_finish(struct engine *e); /* no question may be left */
 /* May a question be asked now? GO, WAITS: slot is for question_create; WAITS only where it can_wait, and then
    question_wait follows. What-if questions never wait. */

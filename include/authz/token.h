@@ -72,6 +72,12 @@ struct token_call {
 /* *error: heap text naming the issuer and what is wrong with it. Starts fetching keys. The structs of *c are copied;
    the texts and lists they point to are kept by pointer. */
 struct tokens *tokens_create(struct loop *l, struct fetch *f, const struct tokens_config *c, char **error);
+/* Puts another configuration in the place of the first, whose texts may go then. An issuer whose name and source of keys
+   are the same keeps its keys, as fresh as they are; those that are new begin to fetch. Tokens of an issuer that is gone,
+   or whose rules are others, are dropped, all of them where a rule for all is another. Who waits for the keys of an
+   issuer that is gone is told so later, never inside this call. False: *error (heap text) says what is wrong, and
+   nothing has changed. */
+bool tokens_reconfigure(struct tokens *t, const struct tokens_config *c, char **error);
 /* No call may be pending. Tokens that are held live on. */
 void tokens_destroy(struct tokens *t);
 

@@ -35,6 +35,8 @@ struct breaker {
 };
 
 void breaker_init(struct breaker *b, const struct breaker_rules *rules);
+/* Other rules from now on; its state stays. */
+void breaker_adjust(struct breaker *b, const struct breaker_rules *rules);
 /* May a call be made now? Half open only one may until its outcome is told. Whoever is let through tells what became of
    it, with the ticket: success, failure (a call given up on its deadline is one), or that it was given up without an
    outcome. News of calls from before the breaker last changed is late and changes nothing. */

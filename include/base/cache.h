@@ -35,6 +35,8 @@ struct cache;
 /* destroy frees one value when its last reference goes. It may come back into the cache,
    though not to put. max_entries and max_bytes are both at least 1. */
 struct cache *cache_create(size_t max_entries, size_t max_bytes, void (*destroy)(struct cache_entry *));
+/* Other bounds from now on; what is over them goes with the next put. */
+void cache_limit(struct cache *c, size_t max_entries, size_t max_bytes);
 /* Removes all entries; values held elsewhere live on until released. */
 void cache_destroy(struct cache *c);
 

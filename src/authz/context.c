@@ -118,6 +118,7 @@ void context_store(const struct user *u, const struct subject *s, int64_t stored
     json_field_int(&j, "v", STORED_VERSION);
     json_field_string(&j, "iss", s->issuer);
     json_field_string(&j, "sub", s->name);
+    if (s->made_by.n) json_field_string(&j, "by", s->made_by);
     json_field_int(&j, "stored", stored_wall_ms);
     json_field_raw(&j, "context", u->json);
     json_object_end(&j);
@@ -126,6 +127,13 @@ void context_store(const struct user *u, const struct subject *s, int64_t stored
 static bool is_text(const json_t *value, struct slice text)
 {
     return json_is_string(value) && slice_eq(text_of(value), text);
+}
+
+/* By us and as now: another configuration makes other contexts of the same profile. */
+static bool is_made_by(const json_t *value, struct slice made_by)
+{
+    if (made_by.n == 0) return json_object_size(value) == 5;
+    return json_object_size(value) == 6 && is_text(json_object_get(value, "by"), made_by);
 }
 
 struct user *context_load(struct slice stored, const struct subject *s, int64_t *stored_wall_ms)
@@ -137,7 +145,8 @@ struct user *context_load(struct slice stored, const struct subject *s, int64_t 
     const json_t *context = json_object_get(value, "context");
     if (json_is_integer(version) && json_integer_value(version) == STORED_VERSION && json_is_integer(at) &&
         json_integer_value(at) >= 0 && is_text(json_object_get(value, "iss"), s->issuer) &&
-        is_text(json_object_get(value, "sub"), s->name) && json_is_object(context) && json_object_size(value) == 5) {
+        is_text(json_object_get(value, "sub"), s->name) && json_is_object(context) &&
+        is_made_by(value, s->made_by)) {
         const char *detail;
         u = of_object(context, &detail);
         *stored_wall_ms = json_integer_value(at);

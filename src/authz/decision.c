@@ -108,6 +108,17 @@ void decisions_destroy(struct decisions *d)
     if (d) held_release(&d->held);
 }
 
+void decisions_adjust(struct decisions *d, const struct decisions_config *c)
+{
+    struct held *before = d->config.owner;
+    held_take(c->owner);
+    d->config = *c;
+    held_release(before);
+    engine_adjust(&d->engine);
+    cache_limit(d->kept, c->max_entries ? c->max_entries : 1, c->max_bytes ? c->max_bytes : 1);
+    d->revisions.grace_ms = c->revision_grace_s * 1000;
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;

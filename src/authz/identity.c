@@ -97,6 +97,16 @@ void identities_destroy(struct identities *d)
     if (d) held_release(&d->held);
 }
 
+void identities_adjust(struct identities *d, const struct identity_config *c)
+{
+    struct held *before = d->config.owner;
+    held_take(c->owner);
+    d->config = *c;
+    held_release(before);
+    sources_adjust(&d->sources);
+    cache_limit(d->memory, c->memory_entries ? c->memory_entries : 1, MEMORY_BYTES);
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -7,6 +7,7 @@
 
 #include "authz/claims.h"
 #include "authz/signature.h"
+#include "base/check.h"
 
 static void on_keys(void *arg)
 {
@@ -14,19 +15,21 @@ static void on_keys(void *arg)
     i->on_settled(i);
 }
 
-static const char *check_algorithms(struct issuer *i)
+/* *bits: by signature_index. */
+static const char *check_algorithms(const struct issuer_config *c, uint32_t *bits)
 {
-    const struct texts *names = &i->config.algorithms;
+    const struct texts *names = &c->algorithms;
+    *bits = 0;
     if (names->n == 0) return "no algorithms";
-    bool secret = i->config.secret.n != 0;
+    bool secret = c->secret.n != 0;
     for (size_t n = 0; n < names->n; n++) {
         const struct signature_algorithm *a = signature_find(names->v[n]);
         if (!a) return "an algorithm that is not known";
         if ((a->scheme == SIGNATURE_HMAC) != secret)
             return secret ? "only HS256, HS384 and HS512 go with a secret" : "HS256, HS384 and HS512 need a secret";
-        if (secret && i->config.secret.n < a->digest_bytes)
+        if (secret && c->secret.n < a->digest_bytes)
             return "the secret must be as long as the hash: 32 bytes for HS256, 48 for HS384, 64 for HS512";
-        i->algorithms |= 1u << signature_index(a);
+        *bits |= 1u << signature_index(a);
     }
     return NULL;
 }
@@ -40,25 +43,31 @@ static const char *check_config(const struct issuer_config *c)
     return c->jwks_url.n ? fetch_url_check(c->jwks_url) : NULL;
 }
 
+static struct jwks_config keys_of(struct issuer *i)
+{
+    const struct issuer_config *c = &i->config;
+    int64_t max_s = INT64_MAX / 1000;
+    return (struct jwks_config){.issuer = c->issuer,
+                                .url = c->jwks_url,
+                                .tls = c->tls,
+                                .max_stale_ms = (c->max_stale_s < max_s ? c->max_stale_s : max_s) * 1000,
+                                .on_settled = on_keys,
+                                .arg = i};
+}
+
 const char *issuer_init(struct issuer *i, const struct issuer_config *c, struct loop *l, struct fetch *f,
                         void (*on_settled)(struct issuer *i))
 {
     *i = (struct issuer){.config = *c, .on_settled = on_settled};
     list_init(&i->waiting);
     const char *error = check_config(c);
-    if (!error) error = check_algorithms(i);
+    if (!error) error = check_algorithms(c, &i->algorithms);
     if (error || c->secret.n) return error;
     if (c->jwks.n) {
         i->jwks = jwks_create_fixed(l, c->issuer, c->jwks, &error);
         return error;
     }
-    int64_t max_s = INT64_MAX / 1000;
-    struct jwks_config keys = {.issuer = c->issuer,
-                               .url = c->jwks_url,
-                               .tls = c->tls,
-                               .max_stale_ms = (c->max_stale_s < max_s ? c->max_stale_s : max_s) * 1000,
-                               .on_settled = on_keys,
-                               .arg = i};
+    struct jwks_config keys = keys_of(i);
     i->jwks = jwks_create(l, f, &keys);
     return NULL;
 }
@@ -67,6 +76,46 @@ void issuer_finish(struct issuer *i)
 {
     if (i->jwks) jwks_destroy(i->jwks);
     i->jwks = NULL;
+}
+
+const char *issuer_check(const struct issuer_config *c)
+{
+    uint32_t algorithms;
+    struct keyset keys = {0};
+    const char *error = check_config(c);
+    if (!error) error = check_algorithms(c, &algorithms);
+    if (!error && c->jwks.n && keyset_replace(&keys, c->jwks, &error)) keyset_clear(&keys);
+    return error;
+}
+
+static bool same_texts(const struct texts *a, const struct texts *b)
+{
+    if (a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!slice_eq(a->v[i], b->v[i])) return false;
+    return true;
+}
+
+bool issuer_same_keys(const struct issuer_config *a, const struct issuer_config *b)
+{
+    /* whom to believe is part of where they come from; what is shown there is not */
+    return slice_eq(a->jwks_url, b->jwks_url) && slice_eq(a->tls.ca, b->tls.ca) && slice_eq(a->jwks, b->jwks) &&
+           slice_eq(a->secret, b->secret);
+}
+
+bool issuer_same_rules(const struct issuer_config *a, const struct issuer_config *b)
+{
+    return same_texts(&a->audiences, &b->audiences) && a->any_audience == b->any_audience &&
+           same_texts(&a->algorithms, &b->algorithms) && same_texts(&a->types, &b->types);
+}
+
+void issuer_adjust(struct issuer *i, const struct issuer_config *c)
+{
+    i->config = *c;
+    CHECK(check_algorithms(c, &i->algorithms) == NULL, "it was checked before");
+    if (!i->jwks) return;
+    struct jwks_config keys = keys_of(i);
+    jwks_adjust(i->jwks, &keys);
 }
 
 static struct slice without_application(struct slice type)

@@ -204,10 +204,25 @@ struct jwks *jwks_create_fixed(struct loop *l, struct slice issuer, struct slice
     return j;
 }
 
-void jwks_destroy(struct jwks *j)
+void jwks_adjust(struct jwks *j, const struct jwks_config *c)
+{
+    j->config = *c;
+    if (j->fetch && !j->call && !j->error && j->loaded_ms >= 0 && deadline_running(&j->next)) {
+        int64_t left_ms = j->next.due_ms - loop_now_ms(j->loop);
+        deadline_after(j->loop, &j->next, within_staleness(j, left_ms > 0 ? left_ms : 0));
+    }
+}
+
+void jwks_stop(struct jwks *j)
 {
     if (j->call) fetch_cancel(j->call);
+    j->call = NULL;
     deadline_stop(&j->next);
+}
+
+void jwks_destroy(struct jwks *j)
+{
+    jwks_stop(j);
     keyset_clear(&j->keys);
     buf_free(&j->name);
     free(j);

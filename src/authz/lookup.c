@@ -17,16 +17,28 @@ static void on_stored(enum redis_outcome o, struct slice value, void *arg);
 static void on_profile(const struct fetch_answer *a, void *arg);
 static void on_patience_over(struct deadline *d);
 
+static void take_limits(struct sources *s)
+{
+    s->calls.most = s->config->max_inflight;
+    s->calls.most_waiting = s->config->max_waiting;
+    s->patience = loop_timeouts(s->loop, s->config->timeout_ms);
+}
+
 void sources_init(struct sources *s, struct loop *l, struct fetch *f, struct redis *r, const struct identity_config *c,
                   void (*on_raised)(void *arg), void *arg)
 {
     *s = (struct sources){.loop = l, .fetch = f, .redis = r, .config = c, .on_raised = on_raised, .arg = arg};
     list_init(&s->lookups);
     dependency_init(&s->api, SLICE("context"), &c->breaker);
-    s->calls.most = c->max_inflight;
-    s->calls.most_waiting = c->max_waiting;
-    deadline_list_init(&s->patience, l, c->timeout_ms);
+    take_limits(s);
     generation_init(&s->generation, l, r, c->key_prefix, on_raised, arg);
+}
+
+void sources_adjust(struct sources *s)
+{
+    take_limits(s);
+    s->generation.prefix = s->config->key_prefix;
+    breaker_adjust(&s->api.breaker, &s->config->breaker);
 }
 
 void sources_finish(struct sources *s)
@@ -34,7 +46,6 @@ void sources_finish(struct sources *s)
     CHECK(list_empty(&s->lookups), "a lookup knows its sources");
     if (s->reading) redis_cancel(s->reading);
     if (s->gone) *s->gone = true;
-    deadline_list_finish(&s->patience);
     generation_finish(&s->generation);
 }
 
@@ -139,7 +150,7 @@ static bool ask_api(struct lookup *l, struct found *refusal)
     }
     if (word == DEPENDENCY_WAITS) {
         dependency_wait(&s->api, &s->calls, &l->slot);
-        deadline_start(&s->patience, &l->patience);
+        deadline_start(s->patience, &l->patience);
         return true;
     }
     *refusal = refusal_of(s, word);
@@ -212,6 +223,7 @@ static void on_stored(enum redis_outcome o, struct slice value, void *arg)
     int64_t stored_wall = 0;
     l->redis_call = NULL;
     if (o == REDIS_UNAVAILABLE) buf_free(&l->redis_key);
+    l->subject.made_by = s->config->made_by;
     struct user *u = o == REDIS_FOUND && !l->flushed ? context_load(value, &l->subject, &stored_wall) : NULL;
     int64_t age = loop_wall_ms(s->loop) - stored_wall;
     if (u && age >= s->config->ttl_s * 1000) {
@@ -234,6 +246,7 @@ static void store(struct lookup *l, const struct user *u)
     struct sources *s = l->sources;
     struct buf value;
     buf_init(&value, NULL);
+    l->subject.made_by = s->config->made_by;
     context_store(u, &l->subject, l->asked_wall_ms, &value);
     int64_t ttl_s = s->config->ttl_s - (int64_t)((double)s->config->ttl_s * s->config->jitter * chance_fraction());
     redis_set(s->redis, buf_slice(&l->redis_key), buf_slice(&value), ttl_s > 0 ? ttl_s : 1);

@@ -15,14 +15,13 @@
 static void on_answer(const struct fetch_answer *fetched, void *arg);
 static void on_patience_over(struct deadline *d);
 
-void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c)
+/* Of its configuration as it is now. */
+static void take_config(struct engine *e)
 {
-    *e = (struct engine){.loop = l, .fetch = f, .config = c};
-    list_init(&e->questions);
-    dependency_init(&e->dependency, SLICE("policy"), &c->breaker);
+    const struct decisions_config *c = e->config;
     e->calls.most = c->max_inflight;
     e->calls.most_waiting = c->max_waiting;
-    deadline_list_init(&e->patience, l, c->timeout_ms);
+    e->patience = loop_timeouts(e->loop, c->timeout_ms);
     e->what_ifs.most = c->what_if_max_inflight;
     buf_init(&e->url, NULL);
     buf_add_slice(&e->url, c->url);
@@ -36,14 +35,33 @@ void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct
     }
 }
 
+static void free_texts(struct engine *e)
+{
+    buf_free(&e->url);
+    if (e->authorization.n) OPENSSL_cleanse(e->authorization.p, e->authorization.n);
+    buf_free(&e->authorization);
+}
+
+void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct decisions_config *c)
+{
+    *e = (struct engine){.loop = l, .fetch = f, .config = c};
+    list_init(&e->questions);
+    dependency_init(&e->dependency, SLICE("policy"), &c->breaker);
+    take_config(e);
+}
+
+void engine_adjust(struct engine *e)
+{
+    free_texts(e);
+    take_config(e);
+    breaker_adjust(&e->dependency.breaker, &e->config->breaker);
+}
+
 void engine_finish(struct engine *e)
 {
     CHECK(list_empty(&e->questions), "a question knows its engine");
     if (e->gone) *e->gone = true;
-    deadline_list_finish(&e->patience);
-    buf_free(&e->url);
-    if (e->authorization.n) OPENSSL_cleanse(e->authorization.p, e->authorization.n);
-    buf_free(&e->authorization);
+    free_texts(e);
 }
 
 /* What-if questions rest with the others, but have no say in it: who may ask them may not take the engine away. */
@@ -211,7 +229,7 @@ void question_wait(struct question *out, const struct decision_question *q, cons
     struct engine *e = out->engine;
     write_body(e, q, in, &out->body);
     dependency_wait(&e->dependency, &e->calls, &out->slot);
-    deadline_start(&e->patience, &out->patience);
+    deadline_start(e->patience, &out->patience);
 }
 
 bool question_waits(const struct question *q)

@@ -25,8 +25,12 @@
 struct tokens {
     struct loop *loop;
     struct tokens_config config; /* issuers unset */
-    struct issuer *issuers;
+    struct issuer **issuers;
     size_t issuers_n;
+    struct issuer **gone; /* no longer configured; who waited for their keys is to be told */
+    size_t gone_n;
+    struct deadline farewell; /* to those */
+    struct fetch *fetch;
     struct cache *cache;
 };
 
@@ -43,6 +47,7 @@ struct pass { /* one way through the checks */
 };
 
 static void on_settled(struct issuer *i);
+static void on_farewell(struct deadline *d);
 
 static const struct slice cache_type[] = {{"token", 5}};
 
@@ -71,8 +76,8 @@ static bool find_issuer(struct pass *p, const struct jws *j)
     struct slice name = strict_text(j->payload, "iss");
     if (!name.p) return refuse(&p->refusal, REASON_TOKEN_ISSUER, "iss is missing or not a text");
     for (size_t i = 0; i < t->issuers_n; i++) {
-        if (!slice_eq(t->issuers[i].config.issuer, name)) continue;
-        p->issuer = &t->issuers[i];
+        if (!slice_eq(t->issuers[i]->config.issuer, name)) continue;
+        p->issuer = t->issuers[i];
         return true;
     }
     return refuse(&p->refusal, REASON_TOKEN_ISSUER, "the issuer (iss) is not configured");
@@ -206,15 +211,6 @@ static void on_settled(struct issuer *i)
     }
 }
 
-static const char *add_issuer(struct tokens *t, struct fetch *f, const struct issuer_config *c)
-{
-    for (size_t i = 0; i < t->issuers_n; i++)
-        if (slice_eq(t->issuers[i].config.issuer, c->issuer)) return "the issuer is configured twice";
-    const char *error = issuer_init(&t->issuers[t->issuers_n], c, t->loop, f, on_settled);
-    if (!error) t->issuers_n++;
-    return error;
-}
-
 static char *start_error(struct slice issuer, const char *what)
 {
     struct buf b;
@@ -224,33 +220,155 @@ static char *start_error(struct slice issuer, const char *what)
     return b.p;
 }
 
+static bool check_issuers(const struct tokens_config *c, char **error)
+{
+    for (size_t i = 0; !c->upstream && i < c->issuers_n; i++) {
+        const char *what = issuer_check(&c->issuers[i]);
+        for (size_t k = 0; k < i; k++)
+            if (slice_eq(c->issuers[k].issuer, c->issuers[i].issuer)) what = "the issuer is configured twice";
+        if (!what) continue;
+        *error = start_error(c->issuers[i].issuer, what);
+        return false;
+    }
+    return true;
+}
+
+static size_t cache_bytes(const struct tokens_config *c)
+{
+    size_t bytes = c->max_entries < SIZE_MAX / BYTES_PER_ENTRY ? c->max_entries * BYTES_PER_ENTRY : SIZE_MAX;
+    return bytes > CACHE_BYTES_MIN ? bytes : CACHE_BYTES_MIN;
+}
+
+static struct issuer *begin_issuer(struct tokens *t, const struct issuer_config *c)
+{
+    struct issuer *i = xzalloc(sizeof *i);
+    CHECK(issuer_init(i, c, t->loop, t->fetch, on_settled) == NULL, "it was checked before");
+    return i;
+}
+
+static void end_issuer(struct issuer *i)
+{
+    CHECK(list_empty(&i->waiting), "calls end before the issuer does");
+    issuer_finish(i);
+    free(i);
+}
+
 struct tokens *tokens_create(struct loop *l, struct fetch *f, const struct tokens_config *c, char **error)
 {
+    if (!check_issuers(c, error)) return NULL;
     struct tokens *t = xzalloc(sizeof *t);
     t->loop = l;
+    t->fetch = f;
     t->config = *c;
     t->config.issuers = NULL;
     t->config.issuers_n = 0;
-    size_t bytes = c->max_entries < SIZE_MAX / BYTES_PER_ENTRY ? c->max_entries * BYTES_PER_ENTRY : SIZE_MAX;
-    t->cache = cache_create(c->max_entries, bytes > CACHE_BYTES_MIN ? bytes : CACHE_BYTES_MIN, kept_destroy);
-    if (c->upstream) return t;
-    t->issuers = xzalloc((c->issuers_n + 1) * sizeof *t->issuers);
-    for (size_t i = 0; i < c->issuers_n; i++) {
-        const char *what = add_issuer(t, f, &c->issuers[i]);
-        if (!what) continue;
-        *error = start_error(c->issuers[i].issuer, what);
-        tokens_destroy(t);
-        return NULL;
-    }
+    deadline_init(&t->farewell, on_farewell);
+    t->cache = cache_create(c->max_entries, cache_bytes(c), kept_destroy);
+    t->issuers = xzalloc((c->issuers_n + 1) * sizeof(struct issuer *));
+    for (size_t i = 0; !c->upstream && i < c->issuers_n; i++)
+        t->issuers[t->issuers_n++] = begin_issuer(t, &c->issuers[i]);
     return t;
+}
+
+/* Takes it out of the list. */
+static struct issuer *take_known(struct tokens *t, struct slice name)
+{
+    for (size_t i = 0; i < t->issuers_n; i++) {
+        struct issuer *known = t->issuers[i];
+        if (!known || !slice_eq(known->config.issuer, name)) continue;
+        t->issuers[i] = NULL;
+        return known;
+    }
+    return NULL;
+}
+
+static void dismiss(struct tokens *t, struct issuer *i)
+{
+    tokens_flush(t, token_issuer_tag(i->config.issuer));
+    t->gone = xrealloc(t->gone, (t->gone_n + 1) * sizeof(struct issuer *));
+    t->gone[t->gone_n++] = i;
+    if (i->jwks) jwks_stop(i->jwks); /* its texts go */
+    i->config.issuer = SLICE("");
+    deadline_after(t->loop, &t->farewell, 1);
+}
+
+/* Who waits for the keys of the same issuer at another place. */
+static void move_waiting(struct issuer *from, struct issuer *to)
+{
+    while (!list_empty(&from->waiting)) {
+        struct list *first = from->waiting.next;
+        list_remove(first);
+        list_add_last(&to->waiting, first);
+        container_of(first, struct token_call, link)->issuer = to;
+    }
+}
+
+static struct issuer *reconfigure_issuer(struct tokens *t, const struct issuer_config *c)
+{
+    struct issuer *known = take_known(t, c->issuer);
+    if (!known) return begin_issuer(t, c);
+    if (issuer_same_keys(&known->config, c)) {
+        if (!issuer_same_rules(&known->config, c)) tokens_flush(t, token_issuer_tag(c->issuer));
+        issuer_adjust(known, c);
+        return known;
+    }
+    struct issuer *fresh = begin_issuer(t, c);
+    if (fresh->jwks && jwks_fetching(fresh->jwks)) move_waiting(known, fresh);
+    dismiss(t, known);
+    return fresh;
+}
+
+static bool same_rules(const struct tokens_config *a, const struct tokens_config *b)
+{
+    bool same = a->claims.n == b->claims.n && slice_eq(a->name_claim, b->name_claim) && a->leeway_s == b->leeway_s &&
+                a->upstream == b->upstream && a->api_keys == b->api_keys;
+    for (size_t i = 0; same && i < a->claims.n; i++)
+        same = slice_eq(a->claims.v[i], b->claims.v[i]);
+    return same;
+}
+
+bool tokens_reconfigure(struct tokens *t, const struct tokens_config *c, char **error)
+{
+    if (!check_issuers(c, error)) return false;
+    size_t n = c->upstream ? 0 : c->issuers_n;
+    struct issuer **issuers = xzalloc((n + 1) * sizeof(struct issuer *));
+    if (!same_rules(&t->config, c)) tokens_flush(t, 0);
+    for (size_t i = 0; i < n; i++)
+        issuers[i] = reconfigure_issuer(t, &c->issuers[i]);
+    for (size_t i = 0; i < t->issuers_n; i++)
+        if (t->issuers[i]) dismiss(t, t->issuers[i]);
+    free(t->issuers);
+    t->issuers = issuers;
+    t->issuers_n = n;
+    t->config = *c;
+    t->config.issuers = NULL;
+    t->config.issuers_n = 0;
+    cache_limit(t->cache, c->max_entries, cache_bytes(c));
+    return true;
+}
+
+static void end_gone(struct tokens *t)
+{
+    while (t->gone_n) end_issuer(t->gone[--t->gone_n]);
+    free(t->gone);
+    t->gone = NULL;
+}
+
+/* Those who waited are judged once more, and no longer find their issuer. */
+static void on_farewell(struct deadline *d)
+{
+    struct tokens *t = container_of(d, struct tokens, farewell);
+    for (size_t i = 0; i < t->gone_n; i++)
+        on_settled(t->gone[i]);
+    end_gone(t);
 }
 
 void tokens_destroy(struct tokens *t)
 {
-    for (size_t i = 0; i < t->issuers_n; i++) {
-        CHECK(list_empty(&t->issuers[i].waiting), "calls end before the tokens do");
-        issuer_finish(&t->issuers[i]);
-    }
+    deadline_stop(&t->farewell);
+    end_gone(t);
+    for (size_t i = 0; i < t->issuers_n; i++)
+        end_issuer(t->issuers[i]);
     cache_destroy(t->cache);
     free(t->issuers);
     free(t);
@@ -314,7 +432,7 @@ size_t tokens_issuers(const struct tokens *t)
 void tokens_issuer_state(const struct tokens *t, size_t i, struct issuer_state *out)
 {
     CHECK(i < t->issuers_n, "an issuer that is configured");
-    const struct issuer *one = &t->issuers[i];
+    const struct issuer *one = t->issuers[i];
     *out = (struct issuer_state){.issuer = one->config.issuer, .usable = true, .keys = 1};
     if (!one->jwks) return;
     out->usable = jwks_usable(one->jwks);

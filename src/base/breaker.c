@@ -10,6 +10,12 @@ void breaker_init(struct breaker *b, const struct breaker_rules *rules)
 {
     CHECK(rules->rest_ms >= 0 && rules->window_ms >= 0, "times do not run backwards");
     *b = (struct breaker){.rules = *rules};
+    breaker_adjust(b, rules);
+}
+
+void breaker_adjust(struct breaker *b, const struct breaker_rules *rules)
+{
+    b->rules = *rules;
     if (b->rules.max_rest_ms < b->rules.rest_ms) b->rules.max_rest_ms = b->rules.rest_ms;
 }
 

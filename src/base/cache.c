@@ -43,6 +43,13 @@ struct cache *cache_create(size_t max_entries, size_t max_bytes, void (*destroy)
     return c;
 }
 
+void cache_limit(struct cache *c, size_t max_entries, size_t max_bytes)
+{
+    CHECK(max_entries >= 1 && max_bytes >= 1, "a cache without room");
+    c->max_entries = max_entries;
+    c->max_bytes = max_bytes;
+}
+
 /* Keys are digests; the mixing is for those that are not (yet) spread over their first bytes. */
 static struct cache_entry **slot_of(const struct cache *c, const uint8_t *key)
 {

@@ -55,7 +55,8 @@ static void check_context(const struct user *u, struct slice body, bool shaped)
 
 static void check_stored(const struct user *u, struct slice name)
 {
-    const struct subject s = {SLICE("https://issuer.test"), name}, other = {SLICE("https://issuer.test"), SLICE("x")};
+    const struct subject s = {.issuer = SLICE("https://issuer.test"), .name = name};
+    const struct subject other = {.issuer = SLICE("https://issuer.test"), .name = SLICE("x")};
     struct buf b;
     int64_t stored = 0;
     buf_init(&b, NULL);
