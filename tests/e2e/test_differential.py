@@ -225,7 +225,7 @@ class Front:
 def fronts(module_doorward, issuer):
     engine = harness.Policy()
     upstreams = [differential.Upstream() for _ in range(3)]
-    daemon = module_doorward(settings(f"http://127.0.0.1:{upstreams[0].endpoints[0].port}", engine.url, issuer, routes=ROUTES,
+    daemon = module_doorward(settings(f"http://127.0.0.1:{upstreams[0].port}", engine.url, issuer, routes=ROUTES,
                                       upstream={"host": "preserve"}))
     daemon.wait_ready()
     made = [Front("doorward", daemon.port, upstreams[0])]
