@@ -95,6 +95,18 @@ static void check_redis(const struct checking *k)
     check_tls(k->l, node_find(k->top, "redis"), "redis");
 }
 
+/* Not wrong, but an answer that was allowed more time than that will never have it. */
+static void check_budget(const struct checking *k)
+{
+    const struct conf *c = k->conf;
+    for (size_t i = 0; c->listen.budget_ms && i < c->upstreams_n; i++) {
+        const struct conf_upstream *u = &c->upstreams[i];
+        if (u->response_timeout_ms <= c->listen.budget_ms) continue;
+        buf_printf(k->l->warnings, "listen.budget_ms: less than the response_timeout_ms of upstream %.*s, which it ends first\n",
+                   (int)u->name.n, u->name.p);
+    }
+}
+
 static void check_breakers(const struct checking *k)
 {
     if (k->conf->breakers.rest_ms > k->conf->breakers.max_rest_ms)
@@ -250,6 +262,7 @@ void check_options(struct load *l, const struct node *top, struct conf *conf)
     check_cors(&k);
     check_redis(&k);
     check_breakers(&k);
+    check_budget(&k);
     check_tls(l, node_find(top, "policy"), "policy");
     check_tls(l, node_find(top, "context"), "context");
 }

@@ -57,12 +57,20 @@ static enum step_result fail_dial(struct request *r)
     return request_fail(r, certificate ? REASON_UPSTREAM_CERTIFICATE : REASON_UPSTREAM_UNREACHABLE, detail);
 }
 
+/* A call that was not made. */
+static void count_refusal(struct slice kind)
+{
+    metric_add(METRIC_DEPENDENCY_FAILURES, (struct slice[]){SLICE("upstream"), kind}, 1);
+}
+
 static enum step_result refuse(struct request *r)
 {
     switch (r->upstream_call.fault) {
     case BORROW_FULL:
+        count_refusal(SLICE("overloaded"));
         return request_fail(r, REASON_UPSTREAM_OVERLOADED, "max_inflight");
     case BORROW_RESTS:
+        count_refusal(SLICE("resting"));
         return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "resting after failures");
     case BORROW_UNHEALTHY:
         return request_fail(r, REASON_UPSTREAM_UNREACHABLE, "no address passes its health check");

@@ -356,6 +356,27 @@ static void test_one_name_of_two_issuers_is_told(void **state)
     }
 }
 
+static void test_a_budget_below_an_answers_time_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool told;
+    } rows[] = {
+        {"upstream: { response_timeout_ms: 40000 }" PUBLIC_ROUTE, false},
+        {"upstream: { response_timeout_ms: 40001 }" PUBLIC_ROUTE, true},
+        {"listen: { budget_ms: 0 }\nupstream: { response_timeout_ms: 40001 }" PUBLIC_ROUTE, false},
+        {"listen: { budget_ms: 1000 }" PUBLIC_ROUTE, true},
+        {"upstreams: { slow: { url: http://a, response_timeout_ms: 90000 } }" PUBLIC_ROUTE, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct loaded l = load_text_with(rows[i].text, NULL);
+        assert_string_equal(l.errors.p, "");
+        assert_int_equal(strstr(l.warnings.p, "listen.budget_ms") != NULL, rows[i].told);
+        unload(&l);
+    }
+}
+
 static void check_file(const char *name)
 {
     char path[512];
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_urls_that_are_taken),
         cmocka_unit_test(test_a_profile_has_no_default_shape),
         cmocka_unit_test(test_one_name_of_two_issuers_is_told),
+        cmocka_unit_test(test_a_budget_below_an_answers_time_is_told),
         cmocka_unit_test(test_the_files_of_the_project),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
