@@ -92,14 +92,13 @@ struct user *user_create(struct slice json); /* for what-if questions: any objec
 void user_hold(struct user *u);
 void user_release(struct user *u);
 
-/* In memory at once; in Redis one subject by DEL (redis_key of that subject), an issuer or all by the generation. */
-void identities_flush_all(struct identities *d);
-void identities_flush_issuer(struct identities *d, struct slice issuer);
-void identities_flush_subject(struct identities *d, struct slice issuer, struct slice subject);
+/* tag 0: all. context: of one subject (identities_context), or NULL. In memory at once; in Redis one subject by DEL, an
+   issuer or all by the generation. */
+void identities_flush(struct identities *d, uint64_t tag, const uint8_t *context);
 /* What another instance has flushed: in memory at once, and in Redis, where it has seen to it, what we may have stored
-   behind its back. tag 0: all. context: of one subject (identities_context), or NULL. */
+   behind its back. */
 void identities_flush_told(struct identities *d, uint64_t tag, const uint8_t *context);
-/* Under which key the context of a verified subject is kept: for identities_flush_told of another instance. */
+/* Under which key the context of a verified subject is kept, in memory and in Redis. */
 void identities_context(struct slice issuer, struct slice subject, uint8_t out[CACHE_KEY_BYTES]);
 /* Redis says that a key was changed by others; empty: that any may have been. The context that it holds is dropped from
    memory, lookups of it that are out are not kept; the generation is read again. */

@@ -11,6 +11,7 @@
 #include "remote/fetch.h"
 #include "remote/redis.h"
 
+struct announce;
 struct ready;
 struct listener;
 
@@ -23,6 +24,7 @@ struct proxy {
     struct wire *first;        /* what never changes points into it */
     struct fetch *fetch;
     struct redis *redis; /* NULL: none configured */
+    struct announce *announce; /* NULL: Redis is not watched */
     struct tokens *tokens;
     struct ready *ready;
     struct listener *listeners[2];

@@ -9,6 +9,7 @@
 #include "http/parser.h"
 #include "http/target.h"
 #include "proxy/budget.h"
+#include "proxy/announce.h"
 #include "proxy/conn.h"
 #include "proxy/borrow.h"
 
@@ -60,6 +61,9 @@ struct request {
     bool stale;               /* one of them was past its time */
 
     struct budget budget;
+    struct announce_call announce_call;
+    bool flushed;             /* POST /cache/flush: done here, told or being told to others */
+
     struct upstream_call upstream_call;
     struct uconn *up;
     struct parser up_parser;

@@ -332,24 +332,14 @@ static void flush(struct identities *d, uint64_t tag)
     sources_flush(&d->sources, tag);
 }
 
-void identities_flush_all(struct identities *d)
+void identities_flush(struct identities *d, uint64_t tag, const uint8_t *context)
 {
-    flush(d, 0);
-    if (d->sources.redis) generation_raise(&d->sources.generation);
-}
-
-void identities_flush_issuer(struct identities *d, struct slice issuer)
-{
-    flush(d, token_issuer_tag(issuer));
-    if (d->sources.redis) generation_raise(&d->sources.generation);
-}
-
-void identities_flush_subject(struct identities *d, struct slice issuer, struct slice subject)
-{
-    uint8_t key[CACHE_KEY_BYTES];
-    flush(d, token_subject_tag(issuer, subject));
-    key_of_name(issuer, subject, key);
-    if (d->sources.redis) generation_drop(&d->sources.generation, key);
+    flush(d, tag);
+    if (!d->sources.redis) return;
+    if (context)
+        generation_drop(&d->sources.generation, context);
+    else
+        generation_raise(&d->sources.generation);
 }
 
 void identities_flush_told(struct identities *d, uint64_t tag, const uint8_t *context)

@@ -196,14 +196,29 @@ static enum step_result answer_authorize(struct request *r)
     return r->ask ? authorize_answer(r) : authorize_begin(r);
 }
 
+static void on_announced(struct announce_call *c)
+{
+    request_run(container_of(c, struct request, announce_call));
+}
+
+/* Once more when the others have been told, or could not be. */
 static enum step_result answer_flush(struct request *r)
 {
-    struct slice wrong = flush_caches(r->proxy, buf_slice(&r->body));
-    if (wrong.n) {
-        r->message = wrong;
-        return request_fail(r, REASON_BODY_INVALID, NULL);
+    struct flush_scope scope;
+    if (!r->flushed) {
+        struct slice wrong = flush_read(buf_slice(&r->body), &scope);
+        if (wrong.n) {
+            r->message = wrong;
+            return request_fail(r, REASON_BODY_INVALID, NULL);
+        }
+        flush_apply(r->proxy, &scope, false);
+        r->flushed = true;
+        r->announce_call.on_done = on_announced;
+        if (announce_flush(r->proxy->announce, &scope, &r->announce_call) == OP_PENDING) return STEP_WAIT;
     }
-    return reply_body(r, 200, json_type, SLICE("{\"flushed\":true}"));
+    return reply_body(r, 200, json_type,
+                      r->announce_call.published ? SLICE("{\"flushed\":true,\"published\":true}")
+                                                 : SLICE("{\"flushed\":true,\"published\":false}"));
 }
 
 static enum step_result answer_jwks(struct request *r)

@@ -205,8 +205,10 @@ static void cancel_all(struct request *r)
     case STEP_CONNECT:
         upstream_cancel(&r->upstream_call);
         break;
-    case STEP_COLLECT:
     case STEP_ANSWER:
+        announce_cancel(&r->announce_call);
+        break;
+    case STEP_COLLECT:
     case STEP_ADMIT:
     case STEP_ROUTE:
     case STEP_FORWARD:
@@ -230,10 +232,11 @@ static const char *awaited(enum step s)
         return "waiting for a connection";
     case STEP_FORWARD:
         return "waiting for the answer";
+    case STEP_ANSWER:
+        return "waiting for Redis";
     case STEP_ADMIT:
     case STEP_ROUTE:
     case STEP_COLLECT:
-    case STEP_ANSWER:
     case STEP_REPLY:
     case STEP_FINISH:
     case STEP_COUNT:

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/metric.h"
 #include "io/tls.h"
+#include "proxy/announce.h"
 #include "proxy/keypair.h"
 #include "proxy/upstream.h"
 
@@ -223,9 +224,13 @@ static bool start_redis(struct wire *w, struct proxy *p, char **error)
         .tls = tls,
         .tls_name = c->redis.tls_server_name,
         .track_prefix = c->redis.tracking ? c->redis.key_prefix : slice_make(NULL, 0),
+        .on_invalidated = announce_on_invalidated,
+        .on_message = announce_on_message,
+        .watch_arg = p,
     };
     p->redis = redis_create(p->loop, &redis, error);
     tls_context_release(tls);
+    if (p->redis && redis.track_prefix.n) p->announce = announce_create(p, redis.track_prefix);
     return p->redis != NULL;
 }
 
@@ -281,6 +286,8 @@ struct identities *wire_identities(struct wire *w, struct proxy *p)
         .max_bytes = (size_t)c->context.max_bytes,
         .tls = tls_of(c->context.tls),
         .breaker = wire_breaker(c),
+        .on_raised = announce_on_raised,
+        .raised_arg = p,
     };
     return identities_create(p->loop, p->fetch, p->redis, &identity);
 }
@@ -329,6 +336,8 @@ static void on_stopped(void *arg)
 void wire_stop(struct proxy *p)
 {
     if (p->tokens) tokens_destroy(p->tokens);
+    announce_destroy(p->announce);
+    p->announce = NULL;
     if (p->redis) redis_destroy(p->redis, on_stopped, NULL);
     fetch_destroy(p->fetch, on_stopped, NULL);
     p->tokens = NULL;

@@ -291,7 +291,7 @@ static void go_well(void)
 static void flush(uint8_t how)
 {
     if (how & 1) tokens_flush(flow.proxy.tokens, 0);
-    if (how & 2) identities_flush_all(flow.proxy.settings->identities);
+    if (how & 2) identities_flush(flow.proxy.settings->identities, 0, NULL);
     if (how & 4) decisions_flush(flow.proxy.settings->decisions, 0);
 }
 

@@ -119,6 +119,13 @@ static inline void drop(struct call *c)
     c->call.user = NULL;
 }
 
+static inline void flush_subject(struct slice issuer, struct slice subject)
+{
+    uint8_t context[CACHE_KEY_BYTES];
+    identities_context(issuer, subject, context);
+    identities_flush(t.ids, token_subject_tag(issuer, subject), context);
+}
+
 /* Answers whatever Redis is asked until nothing more comes. */
 static inline void deliver(void)
 {

@@ -66,7 +66,7 @@ static void test_made_by(void **state)
     identities_destroy(t.ids);
     c.made_by = SLICE("one");
     t.ids = identities_create(t.loop, t.fetch, t.redis, &c);
-    identities_flush_subject(t.ids, SLICE("iss"), SLICE("jane"));
+    flush_subject(SLICE("iss"), SLICE("jane"));
     deliver();
     assert_null(fake_redis_find(t.redis, key));
     free(key);

@@ -83,9 +83,9 @@ enum flush { FLUSH_ALL, FLUSH_ISSUER, FLUSH_SUBJECT };
 
 static void flush(enum flush what)
 {
-    if (what == FLUSH_ALL) identities_flush_all(t.ids);
-    if (what == FLUSH_ISSUER) identities_flush_issuer(t.ids, SLICE("iss"));
-    if (what == FLUSH_SUBJECT) identities_flush_subject(t.ids, SLICE("iss"), SLICE("jane"));
+    if (what == FLUSH_ALL) identities_flush(t.ids, 0, NULL);
+    if (what == FLUSH_ISSUER) identities_flush(t.ids, token_issuer_tag(SLICE("iss")), NULL);
+    if (what == FLUSH_SUBJECT) flush_subject(SLICE("iss"), SLICE("jane"));
 }
 
 static void test_flush_reaches_memory_and_redis(void **state)
@@ -205,7 +205,7 @@ static void test_destroy_with_all_kinds_out(void **state)
     find(&calls[0], &a, "Bearer x");
     deliver();
     find(&calls[1], &b, "Bearer x");
-    identities_flush_subject(t.ids, SLICE("iss"), SLICE("d"));
+    flush_subject(SLICE("iss"), SLICE("d"));
     find(&calls[2], &c, "Bearer x");
     identities_destroy(t.ids);
     t.ids = NULL;

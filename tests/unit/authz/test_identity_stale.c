@@ -263,9 +263,9 @@ static void test_flush_ends_it(void **state)
         fetch_one(&k, "jane");
         loop_advance(t.loop, MEMORY_MS + 1);
         assert_true(hit(&k, "jane"));
-        if (what == 0) identities_flush_all(t.ids);
-        if (what == 1) identities_flush_issuer(t.ids, SLICE("iss"));
-        if (what == 2) identities_flush_subject(t.ids, SLICE("iss"), SLICE("jane"));
+        if (what == 0) identities_flush(t.ids, 0, NULL);
+        if (what == 1) identities_flush(t.ids, token_issuer_tag(SLICE("iss")), NULL);
+        if (what == 2) flush_subject(SLICE("iss"), SLICE("jane"));
         loop_advance(t.loop, 1);
         assert_int_equal(find(&c, &k, "Bearer x"), OP_PENDING);
         assert_int_equal(fake_fetch_open(t.fetch), 2);

@@ -199,8 +199,8 @@ static void test_our_own_raise_is_no_news(void **state)
     fetch_one(&jane, "jane");
     fetch_one(&pat, "pat");
     loop_advance(t.loop, 1);
-    identities_flush_issuer(t.ids, SLICE("iss"));
-    identities_flush_issuer(t.ids, SLICE("iss"));
+    identities_flush(t.ids, token_issuer_tag(SLICE("iss")), NULL);
+    identities_flush(t.ids, token_issuer_tag(SLICE("iss")), NULL);
     deliver();
     loop_advance(t.loop, 1);
     assert_int_equal(whence(&jane), FOUND_NONE);
@@ -209,7 +209,7 @@ static void test_our_own_raise_is_no_news(void **state)
     /* that of another at the same time is */
     loop_advance(t.loop, 1);
     fake_redis_put(t.redis, GENERATION, "3", 0);
-    identities_flush_issuer(t.ids, SLICE("iss"));
+    identities_flush(t.ids, token_issuer_tag(SLICE("iss")), NULL);
     deliver();
     struct token kim = token_of("iss", "kim", "b");
     whence(&kim);
@@ -225,7 +225,7 @@ static void test_owed_is_paid_when_redis_is_back(void **state)
     fresh_start();
     fetch_one(&jane, "jane");
     t.redis->unavailable = true;
-    identities_flush_subject(t.ids, SLICE("iss"), SLICE("jane"));
+    flush_subject(SLICE("iss"), SLICE("jane"));
     deliver();
     t.redis->unavailable = false;
     assert_null(fake_redis_find(t.redis, GENERATION));
@@ -291,7 +291,7 @@ static void test_end_with_a_read_out(void **state)
     (void)state;
     fresh_start();
     told(GENERATION);
-    identities_flush_all(t.ids);
+    identities_flush(t.ids, 0, NULL);
     identities_destroy(t.ids);
     t.ids = NULL;
     deliver(); /* nothing comes back to what is gone */
