@@ -15,6 +15,12 @@
 #define MAX_ANSWER_BYTES (8u << 20)
 #define MAX_ITEMS 100000u /* of an answer, at all depths */
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_size;
+#else
+typedef int array_size;
+#endif
+
 /* Heap; freed when its stream is gone, so that every callback may close it. */
 struct redis_conn {
     struct stream stream;
@@ -22,6 +28,8 @@ struct redis_conn {
     const struct redis_conn_events *events;
     void *arg;
     redisReader *reader;
+    redisReplyObjectFunctions functions; /* hiredis' own, but for arrays */
+    size_t items;                        /* said to be in the arrays of the answer that is being read */
     struct buf out;  /* not yet given to the stream */
     size_t unparsed; /* bytes read since the last whole answer */
     bool connected;
@@ -48,13 +56,26 @@ static void lose(struct redis_conn *c, enum redis_failure f, const char *error)
     c->events->on_lost(f, error, c->arg);
 }
 
-static size_t count(const redisReply *r)
+static void *(*make_array)(const redisReadTask *task, array_size n); /* of hiredis */
+
+/* hiredis allocates as many items as an array is said to have before one of them has come. NULL: the reader gives up. */
+static void *make_bounded_array(const redisReadTask *task, array_size n)
 {
-    size_t n = 1;
-    if (r->type == REDIS_REPLY_ARRAY)
-        for (size_t i = 0; i < r->elements && n <= MAX_ITEMS; i++)
-            n += count(r->element[i]);
-    return n;
+    struct redis_conn *c = task->privdata;
+    c->items += (size_t)n;
+    return (size_t)n > MAX_ITEMS || c->items > MAX_ITEMS ? NULL : make_array(task, n);
+}
+
+static redisReader *make_reader(struct redis_conn *c)
+{
+    redisReader *reader = redisReaderCreate();
+    CHECK(reader, "out of memory");
+    make_array = reader->fn->createArray;
+    c->functions = *reader->fn;
+    c->functions.createArray = make_bounded_array;
+    reader->fn = &c->functions;
+    reader->privdata = c;
+    return reader;
 }
 
 /* The items of an array stand together at *free, which moves on; hiredis allows a depth of a few only. */
@@ -69,7 +90,7 @@ static struct redis_reply translate(const redisReply *r, struct redis_reply **fr
     if (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_ERROR || r->type == REDIS_REPLY_STATUS)
         reply.text = slice_make(r->str, (size_t)r->len);
     reply.integer = reply.kind == REDIS_KIND_INTEGER ? r->integer : 0;
-    if (reply.kind == REDIS_KIND_ARRAY && free_items) {
+    if (reply.kind == REDIS_KIND_ARRAY) {
         struct redis_reply *items = *free_items;
         *free_items += r->elements;
         reply.items = items;
@@ -80,12 +101,10 @@ static struct redis_reply translate(const redisReply *r, struct redis_reply **fr
     return reply;
 }
 
-/* An array with too many items is shown as an empty one. */
 static void tell(struct redis_conn *c, const redisReply *answer)
 {
-    size_t n = count(answer);
-    struct redis_reply *items = n > 1 && n <= MAX_ITEMS ? xzalloc(n * sizeof *items) : NULL, *free_items = items;
-    struct redis_reply reply = translate(answer, items ? &free_items : NULL);
+    struct redis_reply *items = c->items ? xzalloc(c->items * sizeof *items) : NULL, *free_items = items;
+    struct redis_reply reply = translate(answer, &free_items);
     c->events->on_reply(&reply, c->arg);
     free(items);
 }
@@ -101,6 +120,7 @@ static void parse(struct redis_conn *c)
         if (!answer) break;
         c->unparsed = 0;
         tell(c, answer);
+        c->items = 0;
         freeReplyObject(answer);
     }
     if (c->unparsed > MAX_ANSWER_BYTES) lose(c, REDIS_FAILURE_GARBAGE, "the server sent an answer that is too large");
@@ -156,8 +176,7 @@ struct redis_conn *redis_conn_open(struct loop *l, const struct dial_target *tar
     struct redis_conn *c = xzalloc(sizeof *c);
     c->events = events;
     c->arg = arg;
-    c->reader = redisReaderCreate();
-    CHECK(c->reader, "out of memory");
+    c->reader = make_reader(c);
     buf_init(&c->out, NULL);
     c->dial = dial_start(l, target, timeout_ms, &c->stream, &stream_events, on_dialled, c);
     return c;
