@@ -7,19 +7,8 @@
 
 #include "proxy/member.h"
 
-struct check;
-
-struct health {
-    struct member *member;
-    struct check *check;   /* that is out */
-    struct deadline next;
-    unsigned failed;       /* in a row */
-    bool ok;
-    const char *state;     /* fixed text */
-    int64_t checked_ms;    /* 0: never */
-};
-
-void health_start(struct member *m); /* harmless when it runs */
+/* Harmless when it runs. An address is asked at most each second, however often this is called. */
+void health_start(struct member *m);
 void health_stop(struct member *m);  /* what is out is cancelled; harmless when none runs */
 
 extern const struct stream_events health_stream_events; /* of its connections: tests know them by it */

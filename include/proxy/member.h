@@ -10,7 +10,7 @@
 #include "proxy/borrow.h"
 
 struct endpoint;
-struct health;
+struct check;
 
 /* What the members of one upstream share; the front of struct upstream. */
 struct group {
@@ -28,11 +28,22 @@ struct group {
     void (*on_vacant)(struct group *g);  /* the last member is gone */
 };
 
+struct health {            /* proxy/health */
+    bool on;               /* it is checked from time to time */
+    struct check *check;   /* that is out */
+    struct deadline next;
+    unsigned failed;       /* in a row */
+    bool ok;
+    int told;              /* to the log: 1 up, -1 down, 0 nothing */
+    const char *state;     /* fixed text */
+    int64_t checked_ms;    /* 0: never */
+};
+
 struct member {
     struct candidate candidate;
     struct group *group;
     struct endpoint *endpoint; /* NULL: its address is no longer one of the name's */
-    struct health *health;     /* NULL: not watched */
+    struct health health;
     struct sockaddr_storage address;
     char text[ADDRESS_TEXT_BYTES];
     struct slice host, authority; /* of its URL */

@@ -255,7 +255,7 @@ void upstream_answered(struct upstream_call *call, int status, double latency_ms
     if (weak && has_peer(call->upstream, call->member))
         tell(call, OUTCOME_FAILED, -1, "answers 502, 503 or 504");
     else
-        tell(call, OUTCOME_GOOD, latency_ms, NULL);
+        tell(call, OUTCOME_GOOD, status < 500 ? latency_ms : -1, NULL); /* to fail fast is not to be fast */
 }
 
 void upstream_failed(struct upstream_call *call, const char *why)

@@ -33,9 +33,14 @@ static void on_closed(struct stream *s);
 
 const struct stream_events health_stream_events = {on_read, on_end, NULL};
 
+static struct member *of(const struct health *h)
+{
+    return container_of(h, struct member, health);
+}
+
 static bool is_active(const struct health *h)
 {
-    return h->member->group->conf.health_path.n > 0;
+    return of(h)->group->conf.health_path.n > 0;
 }
 
 static struct check *of_stream(struct stream *s)
@@ -43,11 +48,14 @@ static struct check *of_stream(struct stream *s)
     return container_of(s, struct check, stream);
 }
 
-static void say(const struct health *h)
+static void say(struct health *h)
 {
-    const struct member *m = h->member;
+    const struct member *m = of(h);
     enum log_level level = h->ok ? LOG_INFO : LOG_WARN;
-    if (m->quiet || !log_on(level)) return;
+    int word = h->ok ? 1 : -1;
+    if (m->quiet || h->told == word) return;
+    h->told = word;
+    if (!log_on(level)) return;
     struct log_line line;
     log_begin(&line, level, h->ok ? SLICE("dependency_up") : SLICE("dependency_down"));
     json_field_string(&line.json, "dependency", SLICE("upstream"));
@@ -68,16 +76,16 @@ static void set_out(struct member *m, bool out)
 /* The outcome of one check. state: fixed text. */
 static void judge(struct health *h, bool good, const char *state)
 {
-    struct member *m = h->member;
+    struct member *m = of(h);
     const struct conf_upstream *conf = &m->group->conf;
-    bool first = h->checked_ms == 0, before = h->ok;
+    bool before = h->ok;
     int64_t interval = is_active(h) ? conf->health_interval_ms : m->group->probe_interval_ms;
     h->failed = good ? 0 : h->failed + 1;
     h->checked_ms = loop_now_ms(m->group->loop);
     h->state = state;
     h->ok = good || (is_active(h) && before && h->failed < FAILURES);
     if (is_active(h) && (good || h->failed >= FAILURES)) set_out(m, !good);
-    if (first || before != h->ok) say(h);
+    say(h);
     interval = (int64_t)((double)interval * (0.9 + 0.2 * chance_fraction()));
     deadline_after(m->group->loop, &h->next, !good && interval > AGAIN_MS ? AGAIN_MS : interval);
 }
@@ -106,13 +114,13 @@ static void on_dialled(struct stream *s, int status, const char *why, void *arg)
     c->dial = NULL;
     if (status) {
         struct health *h = leave(c);
-        struct member *m = h->member;
+        struct member *m = of(h);
         free(c);
         judge(h, false, upstream_dial_fault(status));
-        endpoint_unreachable(m); /* h may be gone */
+        endpoint_unreachable(m);
         return;
     }
-    struct member *m = c->health->member;
+    struct member *m = of(c->health);
     const struct conf_upstream *conf = &m->group->conf;
     int64_t left = c->until_ms - loop_now_ms(m->group->loop);
     deadline_after(m->group->loop, &c->deadline, left > 0 ? left : 0);
@@ -179,7 +187,7 @@ static void on_closed(struct stream *s)
 static void on_next_due(struct deadline *d)
 {
     struct health *h = container_of(d, struct health, next);
-    struct member *m = h->member;
+    struct member *m = of(h);
     const struct conf_upstream *conf = &m->group->conf;
     int64_t timeout = is_active(h) ? conf->health_timeout_ms : PROBE_TIMEOUT_MS;
     struct check *c = xzalloc(sizeof *c);
@@ -197,27 +205,28 @@ static void on_next_due(struct deadline *d)
 
 void health_start(struct member *m)
 {
-    if (m->health) return;
-    struct health *h = m->health = xzalloc(sizeof *h);
-    h->member = m;
-    h->state = "not checked yet";
+    struct health *h = &m->health;
+    if (h->on) return;
+    int64_t since = h->checked_ms ? loop_now_ms(m->group->loop) - h->checked_ms : AGAIN_MS;
+    h->on = true;
     deadline_init(&h->next, on_next_due);
-    on_next_due(&h->next);
+    if (since < AGAIN_MS)
+        deadline_after(m->group->loop, &h->next, AGAIN_MS - since);
+    else
+        on_next_due(&h->next);
 }
 
 void health_stop(struct member *m)
 {
-    struct health *h = m->health;
-    if (!h) return;
-    m->health = NULL;
+    struct health *h = &m->health;
+    if (!h->on) return;
+    h->on = false;
     deadline_stop(&h->next);
-    if (h->check) {
-        struct check *c = h->check;
-        leave(c);
-        if (c->dial)
-            dial_cancel(c->dial, on_closed);
-        else
-            stream_close(&c->stream, on_closed);
-    }
-    free(h);
+    if (!h->check) return;
+    struct check *c = h->check;
+    leave(c);
+    if (c->dial)
+        dial_cancel(c->dial, on_closed);
+    else
+        stream_close(&c->stream, on_closed);
 }

@@ -151,6 +151,7 @@ struct member *member_create(struct group *g, struct endpoint *e, const struct c
     m->authority = url->authority;
     address_text(address, m->text);
     list_init(&m->idle);
+    m->health.state = "not checked yet";
     breaker_init(&m->candidate.breaker, &g->rules);
     m->candidate.slot = slot;
     tried_add(&g->slots, slot);

@@ -29,17 +29,17 @@ static bool write_member(const struct member *m, struct json *j, int64_t now)
 {
     const struct candidate *c = &m->candidate;
     bool rests = breaker_rest_ms(&c->breaker, now) > 0;
-    bool ok = m->health && m->health->ok && !c->out && !rests;
+    bool ok = m->health.ok && !c->out && !rests;
     json_object_start(j);
     json_field_string(j, "kind", SLICE("upstream"));
     json_field_string(j, "name", m->group->conf.name);
     json_field_string(j, "address", slice_str(m->text));
     json_field_bool(j, "ok", ok);
-    json_field_string(j, "state", rests ? SLICE("resting after failures") : slice_str(m->health ? m->health->state : ""));
+    json_field_string(j, "state", rests ? SLICE("resting after failures") : slice_str(m->health.state));
     json_field_string(j, "tier", slice_str(member_state(m)));
     json_field_string(j, "breaker", slice_str(breaker_name(c->breaker.state)));
     json_field_int(j, "in_flight", c->inflight);
-    if (m->health && m->health->checked_ms) json_field_int(j, "age_ms", now - m->health->checked_ms);
+    if (m->health.checked_ms) json_field_int(j, "age_ms", now - m->health.checked_ms);
     json_object_end(j);
     return ok;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "flow/fake_resolve.h"
 #include "io/address.h"
 #include "proxy/health.h"
 
@@ -42,6 +43,7 @@ static void finish(struct dial *d, int status)
     list_remove(&d->link);
     deadline_stop(&d->deadline);
     struct memory *m = status ? NULL : memory_open(d->stream, d->loop, d->events);
+    if (m) memcpy(m->to, d->to, sizeof m->to);
     if (m) fake_dial_made(m);
     d->done(d->stream, status, status ? uv_strerror(status) : "", d->arg);
     free(d);
@@ -132,7 +134,8 @@ static void finish_check(struct dial *d)
     if (status != FAKE_CHECK_REFUSED) {
         CHECK(asked_n < 256, "room for checks");
         answers[asked_n] = status;
-        asked[asked_n++] = memory_open(d->stream, d->loop, d->events);
+        asked[asked_n] = memory_open(d->stream, d->loop, d->events);
+        memcpy(asked[asked_n++]->to, d->to, sizeof d->to);
     }
     d->done(d->stream, status == FAKE_CHECK_REFUSED ? UV_ECONNREFUSED : 0, "connection refused", d->arg);
     fake_checks += status == FAKE_CHECK_REFUSED;
@@ -154,7 +157,7 @@ static bool pump_checks(void)
             asked[left++] = m;
             continue;
         }
-        snprintf(request, sizeof request, "%.*s", (int)m->got.n, m->got.p);
+        if (!strstr(m->to, FAKE_ADDRESS)) snprintf(request, sizeof request, "%.*s", (int)m->got.n, m->got.p);
         fake_check_request = request;
         char head[64];
         int n = snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n", answers[i]);

@@ -9,7 +9,7 @@
 
 #define FAKE_CHECK_REFUSED (-1)
 extern int (*fake_check)(const char *address); /* status of the answer to a check, or REFUSED; NULL: 200 */
-extern const char *fake_check_request;         /* head of the last one; until the next turn */
+extern const char *fake_check_request;         /* head of the last one, but those to FAKE_ADDRESS */
 extern size_t fake_checks;                     /* answered since the last reset */
 
 extern bool fake_dial_open;                      /* every dial succeeds by itself */

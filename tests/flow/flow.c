@@ -266,6 +266,13 @@ struct memory *flow_up(size_t n)
     return flow.ups[n];
 }
 
+struct memory *flow_asked(void)
+{
+    for (size_t i = flow.ups_n; i > 0; i--)
+        if (flow.ups[i - 1]->got.n && !flow.ups[i - 1]->closed) return flow.ups[i - 1];
+    return NULL;
+}
+
 void flow_serve(struct memory *up, const char *first_line, const char *body)
 {
     struct message m = flow_take(up);

@@ -100,6 +100,8 @@ void flow_expect_reason(struct memory *client, enum reason reason);
 
 /* --- the upstream */
 struct memory *flow_up(size_t n); /* the nth connection made */
+/* The last connection that has bytes of a request which nobody took; NULL: none has. */
+struct memory *flow_asked(void);
 /* One request is there: checks its first line and answers 200 with that body. */
 void flow_serve(struct memory *up, const char *first_line, const char *body);
 

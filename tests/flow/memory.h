@@ -23,6 +23,7 @@ struct memory {
     size_t most_queued; /* greatest stream_queued that was seen */
     size_t most_read;   /* greatest number of bytes handed over at once */
     int write_error;    /* every further write fails with it */
+    char to[80];        /* the address that was dialled */
     bool reading;
     bool shut;   /* the proxy ended its side */
     bool closed; /* the proxy closed it */

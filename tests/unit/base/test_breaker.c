@@ -305,6 +305,25 @@ static void test_rules_that_are_off(void **state)
     }
 }
 
+/* Somebody knows better: the rest ends, one trial is let through; nothing else is changed by it. */
+static void test_woken(void **state)
+{
+    (void)state;
+    struct breaker b;
+    uint32_t ticket;
+    breaker_init(&b, &(struct breaker_rules){.failures = 1, .rest_ms = 1000, .max_rest_ms = 1000});
+    breaker_wake(&b, 0);
+    assert_true(breaker_allows(&b, 0, &ticket));
+    breaker_failure(&b, ticket, 0, 0.5);
+    assert_false(breaker_would_allow(&b, 10));
+    breaker_wake(&b, 10);
+    assert_true(breaker_allows(&b, 10, &ticket));
+    breaker_wake(&b, 11);
+    assert_false(breaker_would_allow(&b, 11)); /* the trial is out */
+    breaker_success(&b, ticket, 12);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
 static void test_names_and_refusal(void **state)
 {
     struct breaker b;
@@ -330,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_why),
         cmocka_unit_test(test_random_stories),
         cmocka_unit_test(test_rules_that_are_off),
+        cmocka_unit_test(test_woken),
         cmocka_unit_test(test_names_and_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
