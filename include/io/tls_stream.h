@@ -14,7 +14,7 @@ void stream_fail(struct stream *s, int error);            /* on_end, in a later 
 
 /* Of io/tls_stream, for a stream that has s->tls. */
 void tls_got(struct stream *s, struct slice bytes);       /* what the transport read */
-void tls_ended(struct stream *s, int error);              /* the transport's end, or a failed write of the handshake */
+void tls_ended(struct stream *s, int error);              /* the transport's end, or a failed write */
 void tls_send(struct stream *s, const struct slice *parts, size_t n);
 void tls_read(struct stream *s);                          /* s->reading was changed */
 void tls_bye(struct stream *s);                           /* says the end of our side; harmless when said */
@@ -22,8 +22,9 @@ void tls_stop(struct stream *s);                          /* the stream closes: 
 void tls_free(struct stream *s);
 bool tls_shakes_hands(const struct stream *s);            /* the events are not to be told of anything yet */
 
-/* Of io/tls: what one connection needs of OpenSSL, with the context's settings. */
-struct ssl_st *tls_context_session(struct tls_context *ctx);
+/* Of io/tls: what one connection needs of OpenSSL, with the context's settings. *wanted is set when the peer asks for a
+   certificate and there is none. */
+struct ssl_st *tls_context_session(struct tls_context *ctx, bool *wanted);
 bool tls_context_verifies(const struct tls_context *ctx); /* the name of a server too */
 
 #endif

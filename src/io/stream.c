@@ -123,7 +123,7 @@ static void on_failed_due(struct deadline *d)
     if (s->closing) return;
     if (s->ended)
         s->events->on_end(s, s->failed_error);
-    else if (s->tls && tls_shakes_hands(s))
+    else if (s->tls)
         tls_ended(s, s->failed_error);
     else
         stream_tell_end(s, s->failed_error);

@@ -34,6 +34,7 @@ struct tls_context {
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n, const unsigned char *in, unsigned n,
                    void *arg);
 static int on_passphrase(char *out, int size, int writing, void *arg);
+static int on_certificate_wanted(SSL *ssl, X509 **x, EVP_PKEY **key);
 
 static bool fail(char **error, const char *what, const char *why)
 {
@@ -192,6 +193,15 @@ static int on_passphrase(char *out, int size, int writing, void *arg)
     return -1;
 }
 
+/* By a server, of a client that has none: kept, since some only say "handshake failure" then. */
+static int on_certificate_wanted(SSL *ssl, X509 **x, EVP_PKEY **key)
+{
+    (void)x;
+    (void)key;
+    *(bool *)SSL_get_app_data(ssl) = true;
+    return 0;
+}
+
 struct tls_context *tls_server_create(const struct tls_config *c, char **error)
 {
     struct tls_context *ctx = begin(TLS_server_method());
@@ -222,6 +232,8 @@ struct tls_context *tls_client_create(const struct tls_config *c, char **error)
         SSL_CTX_set_default_verify_paths(ctx->ssl);
     if (ok && (c->certificate.n || c->key.n))
         ok = use_certificate(ctx, c->certificate, error) && use_key(ctx, c->key, error);
+    else
+        SSL_CTX_set_client_cert_cb(ctx->ssl, on_certificate_wanted);
     if (c->http) SSL_CTX_set_alpn_protos(ctx->ssl, http_names, sizeof http_names - 1);
     return finish(ctx, ok);
 }
@@ -263,9 +275,11 @@ const char *tls_error_label(int error)
     }
 }
 
-struct ssl_st *tls_context_session(struct tls_context *ctx)
+struct ssl_st *tls_context_session(struct tls_context *ctx, bool *wanted)
 {
-    return SSL_new(ctx->ssl);
+    SSL *ssl = SSL_new(ctx->ssl);
+    CHECK(ssl && SSL_set_app_data(ssl, wanted), "memory for a TLS connection");
+    return ssl;
 }
 
 bool tls_context_verifies(const struct tls_context *ctx)

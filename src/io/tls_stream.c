@@ -40,6 +40,8 @@ struct tls_stream {
     bool running;
     bool pulls;             /* the transport is read */
     bool said_bye;
+    bool received;          /* a plain byte */
+    bool wanted;            /* the peer asked for a certificate, and there is none */
     bool has_end;           /* end_error is to be told once reading is on */
     int end_error;
     size_t owed;
@@ -76,18 +78,22 @@ static void pull(struct tls_stream *t, bool on)
     stream_pull(t->stream, on);
 }
 
-/* What went wrong just now in OpenSSL. */
-static int explain(struct tls_stream *t)
-{
-    t->has_fault = true;
-    return tls_fault(t->ssl, t->name, t->fault, sizeof t->fault);
-}
+static const char *const none_configured = "the peer wants a certificate, and none is configured";
 
 static int blame(struct tls_stream *t, int error, const char *why)
 {
     snprintf(t->fault, sizeof t->fault, "%s", why);
     t->has_fault = true;
     return error;
+}
+
+/* What went wrong just now in OpenSSL. */
+static int explain(struct tls_stream *t)
+{
+    int error = tls_fault(t->ssl, t->name, t->fault, sizeof t->fault);
+    t->has_fault = true;
+    if (!t->wanted || (error != TLS_REFUSED && error != TLS_CERTIFICATE_REFUSED)) return error;
+    return blame(t, TLS_CERTIFICATE_REFUSED, none_configured);
 }
 
 /* The handshake came to nothing: what still comes is passed over, so that the peer can read our alert. */
@@ -178,6 +184,7 @@ static bool take(struct tls_stream *t)
         t->has_end = true;
         t->end_error = blame(t, TLS_PROTOCOL, "the peer asks and does not read");
     }
+    t->received |= n > 0;
     if (n) s->events->on_read(s, slice_make(opened, n));
     return more;
 }
@@ -249,6 +256,8 @@ void tls_ended(struct stream *s, int error)
                                                error ? uv_strerror(error) : "the peer ended within the handshake"));
     else if (t->state == FAILED)
         stream_tell_end(s, error);
+    else if (t->wanted && !t->received) /* TLS 1.3: its alert may be lost where it did not read what we sent */
+        stream_tell_end(s, blame(t, TLS_CERTIFICATE_REFUSED, none_configured));
     else
         stream_tell_end(s, error ? error : blame(t, UV_ECONNRESET, "the peer ended without a close_notify"));
 }
@@ -400,8 +409,7 @@ static struct tls_stream *secure(struct stream *s, struct tls_context *ctx, bool
     struct tls_stream *t = xzalloc(sizeof *t);
     CHECK(!s->tls && !s->closing, "a stream is secured once");
     ERR_clear_error();
-    t->ssl = tls_context_session(ctx);
-    CHECK(t->ssl, "memory for a TLS connection");
+    t->ssl = tls_context_session(ctx, &t->wanted);
     t->ctx = tls_context_hold(ctx);
     t->stream = s;
     t->server = server;

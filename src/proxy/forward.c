@@ -53,7 +53,7 @@ static enum step_result fail_dial(struct request *r)
     const char *why = r->upstream_call.why;
     bool certificate = error == TLS_CERTIFICATE || error == TLS_CERTIFICATE_REFUSED;
     bool tls = certificate || error == TLS_NOT_SPOKEN || error == TLS_REFUSED || error == TLS_PROTOCOL;
-    const char *detail = tls && why ? arena_copy(r->arena, slice_str(why)).p : upstream_dial_fault(error);
+    const char *detail = (tls || error == UV_ETIMEDOUT) && why ? arena_copy(r->arena, slice_str(why)).p : upstream_dial_fault(error);
     return request_fail(r, certificate ? REASON_UPSTREAM_CERTIFICATE : REASON_UPSTREAM_UNREACHABLE, detail);
 }
 

@@ -136,7 +136,7 @@ class Doorward:
             found[key] = float(parts.group(3))
         return found
 
-    def metric(self, name, admin=False, **labels):
+    def metric(self, name, /, admin=False, **labels):
         """The sum over all series of the name that carry these labels."""
         want = set(labels.items())
         return sum(v for (n, have), v in self.metrics(admin).items() if n == name and want <= have)

@@ -1,6 +1,7 @@
 """Scripted upstreams: raw bytes, sent and recorded as they are."""
 import re
 import socket
+import ssl
 import threading
 import time
 
@@ -133,3 +134,27 @@ class ScriptedUpstream:
                 conversation.socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+
+class TlsUpstream(ScriptedUpstream):
+    """The same in TLS. pair: (certificate file, key file); ca_file: clients must show a certificate of it. Handshakes that
+    fail are in `failures`; `context` may be changed before the first connection."""
+
+    def __init__(self, pair, script=None, ca_file=None):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*pair)
+        if ca_file:
+            self.context.load_verify_locations(ca_file)
+            self.context.verify_mode = ssl.CERT_REQUIRED
+        super().__init__(script)
+        self.url = f"https://127.0.0.1:{self.port}"
+
+    def run(self, script, conversation):
+        try:
+            conversation.socket = self.context.wrap_socket(conversation.socket, server_side=True)
+        except OSError as error:
+            self.failures.append(error)
+            conversation.close()
+            conversation.ended.set()
+            return
+        super().run(script, conversation)

@@ -45,7 +45,7 @@ static void finish(struct dial *d, int status)
     struct memory *m = status ? NULL : memory_open(d->stream, d->loop, d->events);
     if (m) memcpy(m->to, d->to, sizeof m->to);
     if (m) fake_dial_made(m);
-    d->done(d->stream, status, status ? uv_strerror(status) : "", d->arg);
+    d->done(d->stream, status, status == UV_ETIMEDOUT ? "connect timed out" : status ? uv_strerror(status) : "", d->arg);
     free(d);
 }
 

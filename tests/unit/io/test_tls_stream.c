@@ -135,7 +135,7 @@ static void refuses(void **state)
         {&ids.server, NULL, NULL, NULL, TLS_ASK_NONE, "api.test", false, TLS_CERTIFICATE,
          "unable to get local issuer certificate", "the peer refused: unknown ca"},
         {&ids.server, NULL, &ids.ca, &ids.ca, TLS_ASK_REQUIRED, "api.test", true, TLS_CERTIFICATE,
-         "no certificate was shown", "the peer refused: certificate required"},
+         "no certificate was shown", "the peer wants a certificate, and none is configured"},
         {&ids.server, &ids.foreign, &ids.ca, &ids.ca, TLS_ASK_REQUIRED, "api.test", true, TLS_CERTIFICATE,
          "unable to get local issuer certificate", "the peer refused: unknown ca"},
         {&ids.server, &ids.foreign, &ids.ca, &ids.ca, TLS_ASK_OPTIONAL, "api.test", true, TLS_CERTIFICATE,
