@@ -19,6 +19,7 @@
 #include "proxy/listener.h"
 #include "proxy/probe.h"
 #include "proxy/proxy.h"
+#include "proxy/reload.h"
 #include "proxy/settings.h"
 #include "remote/fetch.h"
 
@@ -32,11 +33,13 @@ enum job { JOB_RUN, JOB_CHECK, JOB_PRINT_CONFIG, JOB_PROBE };
 
 struct run {
     struct proxy proxy;
+    const struct conf_source *source;
     struct deadline drain_limit;
     bool cut_short;
 };
 
 static void on_signal(int signum, void *arg);
+static void on_hangup(int signum, void *arg);
 static void on_drained(struct proxy *p);
 static void on_drain_limit(struct deadline *d);
 
@@ -102,6 +105,26 @@ static void on_signal(int signum, void *arg)
     proxy_drain(p, delay_ms);
 }
 
+/* Each connection may need another one to the API. What a process is given at first is often far less than it may have;
+   with none left, no connection is made to anybody. */
+static void raise_open_files(int64_t connections)
+{
+    struct rlimit files;
+    rlim_t wanted = 2 * (rlim_t)connections + OPEN_FILES_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
+    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < wanted)
+        log_event(LOG_WARN, "open_files", SLICE("fewer may be open than listen.max_connections can need"));
+}
+
+static void on_hangup(int signum, void *arg)
+{
+    struct run *run = arg;
+    (void)signum;
+    if (reload(&run->proxy, run->source)) raise_open_files(run->proxy.settings->conf->listen.max_connections);
+}
+
 static void on_drained(struct proxy *p)
 {
     loop_stop(p->loop);
@@ -140,23 +163,10 @@ static bool listen_all(struct proxy *p, char **error)
     return true;
 }
 
-/* Each connection may need another one to the API. What a process is given at first is often far less than it may have;
-   with none left, no connection is made to anybody. */
-static void raise_open_files(int64_t connections)
-{
-    struct rlimit files;
-    rlim_t wanted = 2 * (rlim_t)connections + OPEN_FILES_BESIDE;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
-    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
-    setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur < wanted)
-        log_event(LOG_WARN, "open_files", SLICE("fewer may be open than listen.max_connections can need"));
-}
-
-static int run(struct settings *settings)
+static int run(struct settings *settings, const struct conf_source *source)
 {
     const struct conf *conf = settings->conf;
-    struct run r = {0};
+    struct run r = {.source = source};
     struct proxy *p = &r.proxy;
     char *error = NULL;
     signal(SIGPIPE, SIG_IGN);
@@ -168,6 +178,7 @@ static int run(struct settings *settings)
     deadline_init(&r.drain_limit, on_drain_limit);
     loop_on_signal(p->loop, SIGTERM, on_signal, &r);
     loop_on_signal(p->loop, SIGINT, on_signal, &r);
+    loop_on_signal(p->loop, SIGHUP, on_hangup, &r);
     bool running = proxy_start(p, settings, &error) && listen_all(p, &error);
     metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
     if (running) {
@@ -211,7 +222,7 @@ static int with_config(enum job job, const struct conf_source *source)
         buf_free(&out);
         code = 0;
     } else if (job == JOB_RUN) {
-        return run(settings);
+        return run(settings, source);
     } else {
         code = probe_health(conf);
     }
@@ -275,5 +286,8 @@ int main(int argc, char **argv)
         usage(stderr);
         return EXIT_USAGE;
     }
-    return with_config(job, &source);
+    source.taken = job == JOB_RUN ? conf_taken_create() : NULL;
+    int code = with_config(job, &source);
+    conf_taken_destroy(source.taken);
+    return code;
 }

@@ -36,6 +36,7 @@ struct conn {
     size_t unsent;            /* what the client had not taken when last looked at */
     uint64_t lingered;        /* bytes thrown away */
     unsigned served;          /* requests begun */
+    uint64_t revision;        /* of the settings that say whether it is trusted */
     enum conn_state state;
     enum reason refused;      /* while it secures: what it is told behind that; FORWARDED: nothing */
     bool admin;               /* came in on the admin address */
@@ -64,6 +65,8 @@ void conn_request_done(struct conn *c, bool keep_alive);
 /* No further requests are wanted: closes it when idle, soon when it has not asked yet (its first request may be on its
    way); one with a request, or part of one, is left to it. */
 void conn_drain(struct conn *c);
+/* There is another idle_timeout: where it waits for a request it has that from now on. */
+void conn_adjust(struct conn *c);
 /* At once, without lingering: the client must see a broken answer. */
 void conn_close(struct conn *c);
 

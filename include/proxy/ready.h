@@ -10,6 +10,9 @@
 struct ready;
 
 struct ready *ready_create(struct proxy *p); /* probes at once and then every serve.probe_interval_ms */
+/* Other settings are in force: where they name another engine it is asked at once; until it answers, what was known of
+   the one before holds. */
+void ready_adjust(struct ready *d, const struct conf *before);
 void ready_stop(struct ready *d);            /* cancels what is out */
 void ready_free(struct ready *d);
 

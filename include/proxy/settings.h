@@ -34,6 +34,9 @@ struct settings {
     struct held held;
     struct list link;      /* of the proxy's, from the attaching on */
     struct proxy *proxy;   /* NULL: not attached */
+    uint64_t revision;     /* 1 at the start, one more with each reload */
+    int64_t loaded_wall_ms;
+    char digest[65];       /* of conf, but for its secrets: hex digits and a NUL */
     struct wire *wire;     /* held */
     const struct conf *conf; /* the wire's */
     struct grant *grant;     /* the wire's */

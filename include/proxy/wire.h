@@ -20,9 +20,11 @@ void wire_release(struct wire *w);
 bool wire_start(struct wire *w, struct proxy *p, char **error);
 /* Ends them; their last handles are let go by the loop. */
 void wire_stop(struct proxy *p);
-/* The parts of settings, made anew. */
-struct identities *wire_identities(struct wire *w, struct proxy *p);
-struct decisions *wire_decisions(struct wire *w, struct proxy *p);
+/* The tokens that p has go on under this configuration; see tokens_reconfigure. */
+bool wire_retoken(struct wire *w, struct proxy *p, char **error);
+/* The parts of settings: made anew, or `same` (may be NULL), which is held once more and told the new limits. */
+struct identities *wire_identities(struct wire *w, struct proxy *p, struct identities *same);
+struct decisions *wire_decisions(struct wire *w, struct proxy *p, struct decisions *same);
 struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i); /* of conf->upstreams */
 
 /* breakers.* */

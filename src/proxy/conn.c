@@ -334,6 +334,12 @@ void conn_drain(struct conn *c)
         deadline_start(&c->proxy->fresh_timeout, &c->deadline);
 }
 
+void conn_adjust(struct conn *c)
+{
+    bool idle = c->state == CONN_READY && c->served && !c->head_begun && c->pending.n == 0;
+    if (idle) deadline_start(c->proxy->settings->idle_timeout, &c->deadline);
+}
+
 void conn_request_done(struct conn *c, bool keep_alive)
 {
     bool clean = c->parser.complete;

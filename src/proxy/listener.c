@@ -11,7 +11,6 @@
 #include "proxy/admission.h"
 #include "proxy/conn.h"
 #include "proxy/keypair.h"
-#include "proxy/peer.h"
 
 #define REFUSED_MAX 256 /* connections over max_connections that still get an answer */
 
@@ -39,7 +38,6 @@ static void on_waiting(void *arg)
         conn_close(c);
         return;
     }
-    c->trusted = peer_is_trusted(p->settings->conf, &c->peer);
     enum reason reason = admission_take(p, c);
     struct keypair *keypair = l->admin ? NULL : p->settings->keypair;
     if (keypair && (int64_t)p->conns_n <= p->settings->conf->listen.max_connections + REFUSED_MAX)

@@ -7,6 +7,7 @@
 #include "proxy/conn.h"
 #include "proxy/listener.h"
 #include "proxy/ready.h"
+#include "proxy/reload.h"
 #include "proxy/request.h"
 #include "proxy/wire.h"
 
@@ -29,6 +30,7 @@ bool proxy_start(struct proxy *p, struct settings *s, char **error)
     if (!wire_start(s->wire, p, error)) return false;
     settings_attach(s, p, NULL);
     p->ready = ready_create(p);
+    reload_tell_revision(p);
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "conf/compare.h"
 #include "proxy/upstream_report.h"
 
 #define PROBE_TIMEOUT_MS 5000
@@ -112,6 +113,13 @@ struct ready *ready_create(struct proxy *proxy)
     return d;
 }
 
+void ready_adjust(struct ready *d, const struct conf *before)
+{
+    if (conf_same(before, conf_of(d), "policy.") && conf_same(before, conf_of(d), "serve.probe_interval_ms")) return;
+    ready_stop(d);
+    probe(d);
+}
+
 void ready_stop(struct ready *d)
 {
     deadline_stop(&d->next);
@@ -159,6 +167,18 @@ static bool write_redis(const struct ready *d, struct json *j, int64_t now)
     return s.connected;
 }
 
+static void write_configuration(const struct settings *s, struct json *j)
+{
+    char time[LOG_TIME_BYTES];
+    log_time(s->loaded_wall_ms, time);
+    json_field(j, "configuration");
+    json_object_start(j);
+    json_field_int(j, "revision", (long long)s->revision);
+    json_field_string(j, "digest", slice_str(s->digest));
+    json_field_string(j, "loaded", slice_str(time));
+    json_object_end(j);
+}
+
 bool ready_write(const struct ready *d, struct buf *out)
 {
     struct proxy *p = d->proxy;
@@ -185,6 +205,7 @@ bool ready_write(const struct ready *d, struct buf *out)
     json_field_string(&j, "downstream", upstream ? SLICE("available") : SLICE("unavailable"));
     json_field_bool(&j, "degraded", !whole);
     json_field_bool(&j, "draining", p->draining);
+    write_configuration(s, &j);
     json_field_raw(&j, "dependencies", buf_slice(&rows));
     json_field_string(&j, "timestamp", slice_str(time));
     json_object_end(&j);

@@ -37,6 +37,8 @@ static struct request *create(struct conn *c)
     r->settings = c->proxy->settings;
     settings_hold(r->settings);
     r->conf = r->settings->conf;
+    if (c->revision != r->settings->revision) c->trusted = peer_is_trusted(r->conf, &c->peer);
+    c->revision = r->settings->revision;
     r->arena = &c->arena;
     r->head = &c->parser.head;
     r->begun_ns = loop_clock_ns();

@@ -4,7 +4,9 @@
 
 #include <stdlib.h>
 
+#include "authz/digest.h"
 #include "base/check.h"
+#include "conf/compare.h"
 #include "proxy/keypair.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
@@ -47,6 +49,18 @@ static void read_stripped(struct settings *s)
     free(names);
 }
 
+static void take_digest(struct settings *s)
+{
+    struct buf text;
+    uint8_t digest[DIGEST_BYTES];
+    buf_init(&text, NULL);
+    conf_canonical(s->conf, &text);
+    struct slice whole = buf_slice(&text);
+    digest_parts(&whole, 1, digest);
+    digest_hex(digest, s->digest);
+    buf_free(&text);
+}
+
 struct settings *settings_create(struct conf *conf, char **error)
 {
     struct wire *wire = wire_create(conf, error);
@@ -58,23 +72,83 @@ struct settings *settings_create(struct conf *conf, char **error)
     s->conf = wire_conf(wire);
     s->grant = wire_grant(wire);
     s->keypair = wire_keypair(wire);
+    take_digest(s);
     read_lifts(s);
     read_stripped(s);
     s->routes = routes_create(s->conf->routes, s->conf->routes_n);
     return s;
 }
 
+/* Do contexts of one mean the same in the other, and live as long? */
+static bool same_contexts(const struct conf *a, const struct conf *b)
+{
+    bool by_service = a->context.service_authorization.n > 0;
+    return conf_same(a, b, "context.url") && conf_same(a, b, "context.service_url") && conf_same(a, b, "context.shape") &&
+           conf_same(a, b, "context.ttl_s") && conf_same(a, b, "context.memory_ttl_s") &&
+           conf_same(a, b, "context.stale_s") && conf_same(a, b, "context.tls.ca_file") &&
+           conf_same(a, b, "tokens.anonymous") && by_service == (b->context.service_authorization.n > 0);
+}
+
+/* A decision says how long it is kept, and by which route's word. */
+static bool same_route_ttls(const struct conf *a, const struct conf *b)
+{
+    if (a->routes_n != b->routes_n) return false;
+    for (size_t i = 0; i < a->routes_n; i++) {
+        const struct conf_route *x = &a->routes[i], *y = &b->routes[i];
+        if (x->decision_ttl_s != y->decision_ttl_s || x->prefix != y->prefix || !slice_eq(x->path, y->path)) return false;
+    }
+    return true;
+}
+
+static bool has_route_ttls(const struct conf *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->routes_n; i++) any |= c->routes[i].decision_ttl_s != 0;
+    return any;
+}
+
+static bool same_decisions(const struct conf *a, const struct conf *b)
+{
+    return conf_same(a, b, "policy.url") && conf_same(a, b, "policy.tls.ca_file") && conf_same(a, b, "policy.on_error") &&
+           conf_same(a, b, "grant.") && conf_same(a, b, "authorize.shape") && conf_same(a, b, "decisions.ttl_s") &&
+           conf_same(a, b, "decisions.deny_ttl_s") && conf_same(a, b, "decisions.stale_s") &&
+           (same_route_ttls(a, b) || (!has_route_ttls(a) && !has_route_ttls(b)));
+}
+
+/* The pool of that name, when it would be made in the same way; held. Else NULL. */
+static struct upstream *same_upstream(const struct settings *before, const struct conf *c, size_t i)
+{
+    const struct conf *old = before->conf;
+    if (!conf_same(old, c, "breakers.") || !conf_same(old, c, "serve.probe_interval_ms")) return NULL;
+    for (size_t k = 0; k < old->upstreams_n; k++)
+        if (slice_eq(old->upstreams[k].name, c->upstreams[i].name))
+            return conf_same_upstream(&old->upstreams[k], &c->upstreams[i]) ? upstream_hold(before->upstreams[k]) : NULL;
+    return NULL;
+}
+
+static void attach_upstreams(struct settings *s, const struct settings *before)
+{
+    const struct conf *c = s->conf;
+    s->upstreams = xzalloc((c->upstreams_n + 1) * sizeof *s->upstreams);
+    for (size_t i = 0; i < c->upstreams_n; i++) {
+        if (before) s->upstreams[i] = same_upstream(before, c, i);
+        if (!s->upstreams[i]) s->upstreams[i] = wire_upstream(s->wire, s->proxy, i);
+    }
+}
+
 void settings_attach(struct settings *s, struct proxy *p, const struct settings *before)
 {
     const struct conf *c = s->conf;
     s->proxy = p;
+    s->revision = before ? before->revision + 1 : 1;
+    s->loaded_wall_ms = loop_wall_ms(p->loop);
     if (before) keypair_stop(before->keypair); /* what it shows is shown to nobody new */
     if (s->keypair) keypair_watch(s->keypair, p->loop);
     list_add_last(&p->all_settings, &s->link);
-    s->identities = wire_identities(s->wire, p);
-    s->decisions = wire_decisions(s->wire, p);
-    s->upstreams = xzalloc((c->upstreams_n + 1) * sizeof *s->upstreams);
-    for (size_t i = 0; i < c->upstreams_n; i++) s->upstreams[i] = wire_upstream(s->wire, p, i);
+    bool contexts = before && same_contexts(before->conf, c), decisions = before && same_decisions(before->conf, c);
+    s->identities = wire_identities(s->wire, p, contexts ? before->identities : NULL);
+    s->decisions = wire_decisions(s->wire, p, decisions ? before->decisions : NULL);
+    attach_upstreams(s, before);
     s->header_timeout = loop_timeouts(p->loop, c->listen.header_timeout_ms);
     s->idle_timeout = loop_timeouts(p->loop, c->listen.idle_timeout_ms);
     s->body_timeout = loop_timeouts(p->loop, c->listen.body_idle_timeout_ms);

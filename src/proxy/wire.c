@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "authz/digest.h"
 #include "base/check.h"
 #include "base/metric.h"
 #include "io/tls.h"
@@ -12,12 +13,15 @@
 #include "proxy/keypair.h"
 #include "proxy/upstream.h"
 
+#define MADE_BY_DIGITS 16
+
 struct wire {
     struct held held;
     struct conf *conf;
     struct issuer_config *issuers;
     struct shape *context_shape, *grant_shape, *authorize_shape;
     struct grant *grant;
+    char made_by[DIGEST_HEX_BYTES];    /* how contexts are made */
     struct keypair *keypair;           /* of the listener; NULL: plain */
     struct tls_context **upstream_tls; /* in the order of conf->upstreams; NULL entries: plain */
 };
@@ -58,6 +62,18 @@ static void copy_issuers(struct wire *w)
             .max_stale_s = from->max_stale_s,
         };
     }
+}
+
+/* Whoever shares the Redis and makes contexts otherwise does not take ours for its own. */
+static void take_made_by(struct wire *w)
+{
+    const struct conf *c = w->conf;
+    struct slice anonymous = c->tokens.anonymous == ANONYMOUS_JUDGE ? SLICE("judge") : SLICE("");
+    struct slice by = c->context.service_authorization.n ? SLICE("service") : SLICE("");
+    struct slice fields[] = {SLICE("context v1"), c->context.url, c->context.service_url, by, c->context.shape, anonymous};
+    uint8_t digest[DIGEST_BYTES];
+    digest_fields(fields, sizeof fields / sizeof *fields, digest);
+    digest_hex(digest, w->made_by);
 }
 
 static void on_wire_gone(struct held *h)
@@ -133,6 +149,7 @@ struct wire *wire_create(struct conf *c, char **error)
     struct wire *w = xzalloc(sizeof *w);
     held_init(&w->held, on_wire_gone);
     w->conf = c;
+    take_made_by(w);
     copy_issuers(w);
     bool ok = compile(&w->context_shape, c->context.shape_name, c->context.shape, error) &&
               compile(&w->grant_shape, c->grant.shape_name, c->grant.shape, error) &&
@@ -234,10 +251,10 @@ static bool start_redis(struct wire *w, struct proxy *p, char **error)
     return p->redis != NULL;
 }
 
-static bool start_tokens(struct wire *w, struct proxy *p, char **error)
+static struct tokens_config tokens_of(const struct wire *w)
 {
     const struct conf *c = w->conf;
-    struct tokens_config tokens = {
+    return (struct tokens_config){
         .issuers = w->issuers,
         .issuers_n = c->tokens.issuers_n,
         .claims = texts_of(c->tokens.claims),
@@ -248,8 +265,19 @@ static bool start_tokens(struct wire *w, struct proxy *p, char **error)
         .max_entries = (size_t)c->tokens.cache_entries,
         .max_bytes = (size_t)c->tokens.max_bytes,
     };
+}
+
+static bool start_tokens(struct wire *w, struct proxy *p, char **error)
+{
+    struct tokens_config tokens = tokens_of(w);
     p->tokens = tokens_create(p->loop, p->fetch, &tokens, error);
     return p->tokens != NULL;
+}
+
+bool wire_retoken(struct wire *w, struct proxy *p, char **error)
+{
+    struct tokens_config tokens = tokens_of(w);
+    return tokens_reconfigure(p->tokens, &tokens, error);
 }
 
 struct breaker_rules wire_breaker(const struct conf *c)
@@ -264,7 +292,7 @@ struct breaker_rules wire_breaker(const struct conf *c)
     };
 }
 
-struct identities *wire_identities(struct wire *w, struct proxy *p)
+struct identities *wire_identities(struct wire *w, struct proxy *p, struct identities *same)
 {
     const struct conf *c = w->conf;
     struct identity_config identity = {
@@ -275,6 +303,7 @@ struct identities *wire_identities(struct wire *w, struct proxy *p)
         .shape = w->context_shape,
         .judge_anonymous = c->tokens.anonymous == ANONYMOUS_JUDGE,
         .key_prefix = c->redis.key_prefix,
+        .made_by = slice_make(w->made_by, MADE_BY_DIGITS),
         .ttl_s = c->context.ttl_s,
         .memory_ttl_s = c->context.memory_ttl_s,
         .stale_s = c->context.stale_s,
@@ -289,10 +318,13 @@ struct identities *wire_identities(struct wire *w, struct proxy *p)
         .on_raised = announce_on_raised,
         .raised_arg = p,
     };
-    return identities_create(p->loop, p->fetch, p->redis, &identity);
+    if (!same) return identities_create(p->loop, p->fetch, p->redis, &identity);
+    identities_hold(same);
+    identities_adjust(same, &identity);
+    return same;
 }
 
-struct decisions *wire_decisions(struct wire *w, struct proxy *p)
+struct decisions *wire_decisions(struct wire *w, struct proxy *p, struct decisions *same)
 {
     const struct conf *c = w->conf;
     struct decisions_config decisions = {
@@ -317,7 +349,10 @@ struct decisions *wire_decisions(struct wire *w, struct proxy *p)
         .grant = w->grant,
         .authorize_shape = w->authorize_shape,
     };
-    return decisions_create(p->loop, p->fetch, &decisions);
+    if (!same) return decisions_create(p->loop, p->fetch, &decisions);
+    decisions_hold(same);
+    decisions_adjust(same, &decisions);
+    return same;
 }
 
 bool wire_start(struct wire *w, struct proxy *p, char **error)
