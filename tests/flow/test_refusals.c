@@ -2,6 +2,7 @@
    that nothing of it reached the upstream. The last test asserts that none was left out. */
 #include "flow/flow.h"
 
+#include "base/metric.h"
 #include "proxy/admission.h"
 #include "proxy/conn.h"
 
@@ -314,6 +315,8 @@ static void upstream_cap(void **state)
         flow_send(c[2], "GET /public " H "\r\n");
         flow_expect_reason(c[2], REASON_UPSTREAM_OVERLOADED);
     }
+    struct slice counted[] = {SLICE("upstream"), SLICE("overloaded")};
+    assert_int_equal(metric_value(METRIC_DEPENDENCY_FAILURES, counted), 21);
     flow_serve(flow_up(0), "GET /public HTTP/1.1", "0");
     flow_expect(c[0], 200, "0");
     flow_send(c[2], "GET /public " H "\r\n");
