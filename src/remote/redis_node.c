@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/dependency.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "remote/redis_watch.h"
 
 struct redis_node {
@@ -51,6 +52,12 @@ static void reset_breaker(struct redis_node *n)
     dependency_show(SLICE("redis"), &n->breaker, before);
 }
 
+static void count_out(int change)
+{
+    static const struct slice name = {"redis", 5};
+    metric_add(METRIC_INFLIGHT, &name, change);
+}
+
 /* Everybody in the row now: who comes while they are told waits for a connection of its own. */
 static void empty_row(struct redis_node *n)
 {
@@ -64,6 +71,7 @@ static void empty_row(struct redis_node *n)
     while (!list_empty(&gone)) {
         struct redis_turn *t = container_of(gone.next, struct redis_turn, link);
         list_remove(&t->link);
+        count_out(-1);
         t->on_answer(t, NULL);
     }
 }
@@ -119,6 +127,7 @@ static void on_reply(const struct redis_reply *reply, void *arg)
     CHECK(!list_empty(&n->row), "the link knows how many answers are awaited");
     struct redis_turn *t = container_of(n->row.next, struct redis_turn, link);
     list_remove(&t->link);
+    count_out(-1);
     t->on_answer(t, reply);
 }
 
@@ -210,6 +219,7 @@ bool redis_node_ask(struct redis_node *n, const struct slice *args, size_t args_
 {
     if (n->destroyed || !redis_link_send(n->link, args, args_n)) return false;
     list_add_last(&n->row, &t->link);
+    count_out(1);
     return true;
 }
 

@@ -172,6 +172,7 @@ static void silence_opens_the_breaker(void **state)
     int64_t start_ms = harness_clock_ms();
     for (int i = 0; i < 5; i++)
         redis_get(b.redis, SLICE("k"), on_value, &g[i]);
+    assert_true(metric_value(METRIC_INFLIGHT, (struct slice[]){SLICE("redis")}) == 5);
     harness_until(&b.h, g[4].calls);
     assert_in_range(harness_clock_ms() - start_ms, 78, 400);
     for (int i = 0; i < 5; i++)
@@ -188,6 +189,7 @@ static void silence_opens_the_breaker(void **state)
     harness_until(&b.h, connected(b.redis));
     redis_state(b.redis, &s);
     assert_string_equal(s.breaker, "closed");
+    assert_true(metric_value(METRIC_INFLIGHT, (struct slice[]){SLICE("redis")}) == 0);
     close_bench(&b);
 }
 
