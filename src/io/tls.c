@@ -29,6 +29,7 @@ struct tls_context {
     size_t refs;
     int64_t expires_s;
     bool verifies;
+    unsigned char made_of[32]; /* SHA-256 */
 };
 
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n, const unsigned char *in, unsigned n,
@@ -157,7 +158,18 @@ static struct tls_context *finish(struct tls_context *ctx, bool ok)
     return NULL;
 }
 
-static struct tls_context *begin(const SSL_METHOD *method)
+static void digest(const struct tls_config *c, bool server, unsigned char out[32])
+{
+    const struct slice texts[] = {c->certificate, c->key, c->ca};
+    const uint64_t plain[] = {texts[0].n, texts[1].n, texts[2].n, (uint64_t)c->ask, c->http, c->unverified, server};
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    bool ok = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) && EVP_DigestUpdate(md, plain, sizeof plain);
+    for (int i = 0; i < 3; i++) ok = ok && (texts[i].n == 0 || EVP_DigestUpdate(md, texts[i].p, texts[i].n));
+    CHECK(ok && EVP_DigestFinal_ex(md, out, NULL), "SHA-256");
+    EVP_MD_CTX_free(md);
+}
+
+static struct tls_context *begin(const SSL_METHOD *method, const struct tls_config *c, bool server)
 {
     struct tls_context *ctx = xzalloc(sizeof *ctx);
     ERR_clear_error();
@@ -165,6 +177,7 @@ static struct tls_context *begin(const SSL_METHOD *method)
     ctx->ssl = SSL_CTX_new(method);
     CHECK(ctx->ssl, "memory for a TLS context");
     harden(ctx->ssl);
+    digest(c, server, ctx->made_of);
     return ctx;
 }
 
@@ -204,7 +217,7 @@ static int on_certificate_wanted(SSL *ssl, X509 **x, EVP_PKEY **key)
 
 struct tls_context *tls_server_create(const struct tls_config *c, char **error)
 {
-    struct tls_context *ctx = begin(TLS_server_method());
+    struct tls_context *ctx = begin(TLS_server_method(), c, true);
     bool ok = use_certificate(ctx, c->certificate, error) && use_key(ctx, c->key, error);
     if (ok && c->ask != TLS_ASK_NONE) {
         ok = use_authorities(ctx, c->ca, true, error);
@@ -222,7 +235,7 @@ struct tls_context *tls_server_create(const struct tls_config *c, char **error)
 
 struct tls_context *tls_client_create(const struct tls_config *c, char **error)
 {
-    struct tls_context *ctx = begin(TLS_client_method());
+    struct tls_context *ctx = begin(TLS_client_method(), c, false);
     bool ok = true;
     ctx->verifies = !c->unverified;
     SSL_CTX_set_verify(ctx->ssl, ctx->verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
@@ -249,6 +262,11 @@ void tls_context_release(struct tls_context *ctx)
     if (!ctx || --ctx->refs > 0) return;
     SSL_CTX_free(ctx->ssl);
     free(ctx);
+}
+
+bool tls_context_same(const struct tls_context *a, const struct tls_context *b)
+{
+    return a == b || (a && b && CRYPTO_memcmp(a->made_of, b->made_of, sizeof a->made_of) == 0);
 }
 
 int64_t tls_context_expiry(const struct tls_context *ctx)

@@ -141,7 +141,7 @@ bool upstream_same(const struct upstream *u, const struct upstream_config *c)
                 a->max_idle == b->max_idle && a->max_inflight == b->max_inflight && a->dns_ttl_s == b->dns_ttl_s &&
                 slice_eq(a->health_path, b->health_path) && a->health_interval_ms == b->health_interval_ms &&
                 a->health_timeout_ms == b->health_timeout_ms && slice_eq(a->tls_server_name, b->tls_server_name) &&
-                u->group.tls == c->tls && u->group.probe_interval_ms == c->probe_interval_ms &&
+                tls_context_same(u->group.tls, c->tls) && u->group.probe_interval_ms == c->probe_interval_ms &&
                 same_rules(&u->group.rules, &c->breaker);
     for (size_t i = 0; same && i < a->endpoints_n; i++)
         same = slice_eq(a->endpoints[i].url, b->endpoints[i].url);

@@ -62,6 +62,32 @@ static void needs_a_passphrase(void **state)
     free((void *)(uintptr_t)pem.p);
 }
 
+static void the_same(void **state)
+{
+    (void)state;
+    char *error = NULL;
+    struct tls_config all[] = {
+        {.ca = ids.ca.certificate},
+        {.ca = ids.ca.certificate},
+        {.ca = ids.other_ca.certificate},
+        {.unverified = false},
+        {.ca = ids.ca.certificate, .http = true},
+        {.ca = ids.ca.certificate, .unverified = true},
+        {.ca = ids.ca.certificate, .certificate = ids.client.certificate, .key = ids.client.key_pem},
+    };
+    enum { N = sizeof all / sizeof *all };
+    struct tls_context *made[N];
+    for (int i = 0; i < N; i++) made[i] = tls_client_create(&all[i], &error);
+    for (int i = 0; i < N; i++) {
+        assert_non_null(made[i]);
+        assert_false(tls_context_same(made[i], NULL));
+        for (int k = 0; k < N; k++)
+            assert_int_equal(tls_context_same(made[i], made[k]), i == k || (i < 2 && k < 2));
+    }
+    assert_true(tls_context_same(NULL, NULL));
+    for (int i = 0; i < N; i++) tls_context_release(made[i]);
+}
+
 static void tells_the_expiry(void **state)
 {
     (void)state;
@@ -96,6 +122,7 @@ int main(void)
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(needs_a_passphrase),
         cmocka_unit_test(tells_the_expiry),
+        cmocka_unit_test(the_same),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
