@@ -29,23 +29,23 @@ class Account:
                     self.forwarded[id].append((method, path, int(grants), member))
 
     def by_status(self):
-        return dict(sorted(collections.Counter(row[2] for row in self.client.values()).items()))
+        return dict(sorted(collections.Counter(row.status for row in self.client.values()).items()))
 
     def by_kind(self):
         seen = collections.defaultdict(collections.Counter)
-        for _, kind, status, _, _, _ in self.client.values():
-            seen[kind][status] += 1
+        for row in self.client.values():
+            seen[row.kind][row.status] += 1
         return {kind: dict(sorted(count.items())) for kind, count in sorted(seen.items())}
 
     def lost(self):
         """Requests without a whole answer."""
-        return [row for row in self.client.values() if row[2] == 0]
+        return [row for row in self.client.values() if row.status == 0]
 
     def check_log(self, cut=()):
         """Each answered request has exactly one access line, with the status the client saw; one that was sent again has
         two. cut: ids whose line may be missing or half done (the daemon was killed)."""
         wrong = []
-        for id, (_, kind, status, _, _, how) in self.client.items():
+        for id, (_, kind, status, _, _, how, _) in self.client.items():
             lines = self.lines.get(id, [])
             if id in cut or status == 0:
                 if len(lines) > 2:
@@ -75,7 +75,7 @@ class Account:
             if len(arrived) > len(lines) + sum(bool(line.get("retried")) for line in lines) and not killed:
                 wrong.append((id, "arrived", len(arrived)))
         assert not wrong, f"{len(wrong)} forwarded without an allow or too often: {wrong[:5]}"
-        missing = [id for id, (_, kind, status, _, _, _) in self.client.items()
+        missing = [id for id, (_, kind, status, _, _, _, _) in self.client.items()
                    if status in (200, 101) and kind != "authorize" and id not in self.forwarded]
         assert not missing, f"answered, but the API never saw them: {missing[:5]}"
 
@@ -88,5 +88,5 @@ class Account:
         assert {k: v for k, v in counted.items() if v} == logged, (dict(counted), logged)
 
     def slowest(self, kinds=None):
-        took = sorted(row[3] for row in self.client.values() if kinds is None or row[1] in kinds)
+        took = sorted(row.ms for row in self.client.values() if kinds is None or row.kind in kinds)
         return {"p50": took[len(took) // 2], "p99": took[int(len(took) * 0.99)], "max": took[-1]} if took else {}

@@ -3,13 +3,15 @@ fast. Every request has an id of its own and leaves one line in a record: what b
 
   python3 load.py <plan file>        JSON; commands are lines on standard input: stop
 
-Plan: ports (and which of them obeys /ready), rate per second, seconds, mix {kind: weight}, tokens file, name, record.
-Kinds are rows of KINDS. A record line: id kind status ms port how
+Plan: ports, obeys_ready, rate per second, seconds, mix {kind: weight}, tokens file, name, record.
+Kinds are rows of KINDS. A record line: id kind status ms port how began (the system's monotonic clock, s)
   status 0: no whole answer; how: ok, retried (a kept connection was closed under it before any answer and a fresh one
   answered; only what is idempotent), or what went wrong.
-A port that obeys: while its /ready says anything but 200, no request is sent there.
+obeys_ready: while the /ready of a port says anything but 200, no request is sent there, and while none is ready none
+at all, as from behind a balancer.
 """
 import asyncio
+import collections
 import json
 import os
 import random
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import time
 
+Row = collections.namedtuple("Row", "id kind status ms port how began")
 PATIENCE_S = 20
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
 CHUNK = re.compile(rb"([0-9a-f]+)[^\r\n]*\r\n", re.I)
@@ -173,11 +176,14 @@ class Load:
 
     def note(self, id, kind, status, began, port, how):
         self.out -= 1
-        self.record.write("%s %s %d %.1f %s %s\n" % (
-            id, kind, status, (time.monotonic() - began) * 1000, port, how.replace(" ", "_")))
+        self.record.write("%s %s %d %.1f %s %s %.4f\n" % (
+            id, kind, status, (time.monotonic() - began) * 1000, port, how.replace(" ", "_"), began))
+
+    def able(self):
+        return [port for port in self.ports if self.ready[port]]
 
     def pick_port(self):
-        able = [port for port in self.ports if self.ready[port]] or self.ports
+        able = self.able() or self.ports
         self.turn += 1
         return able[self.turn % len(able)]
 
@@ -299,7 +305,7 @@ class Load:
                     await asyncio.sleep(max(0, began + user / plan["rate"] - loop.time()))
         while "users" not in plan and not self.stopping and loop.time() - began < plan["seconds"]:
             due = int((loop.time() - began) * plan["rate"])
-            for kind in self.chance.choices(kinds, weights, k=max(0, due - sent)):
+            for kind in self.chance.choices(kinds, weights, k=max(0, due - sent)) if self.able() else ():
                 self.one(kind)
             sent = max(sent, due)
             await asyncio.sleep(0.01)
@@ -352,7 +358,7 @@ class Client:
         self.child.stdin.flush()
 
     def end(self, stop=True):
-        """Lets it finish what is out; [(id, kind, status, ms, port, how)]."""
+        """Lets it finish what is out; all Rows."""
         if stop and self.child.poll() is None:
             self.tell_stop()
         self.summary = json.loads(self.child.stdout.readline())
@@ -362,7 +368,8 @@ class Client:
         assert self.summary["unended"] == 0 and self.summary["unasked"] == 0, self.summary
         with open(self.record, encoding="ascii") as file:
             rows = [line.split() for line in file]
-        return [(id, kind, int(status), float(ms), port, how) for id, kind, status, ms, port, how in rows]
+        return [Row(id, kind, int(status), float(ms), int(port), how, float(began))
+                for id, kind, status, ms, port, how, began in rows]
 
     def kill(self):
         self.child.kill()
