@@ -48,6 +48,9 @@ void loop_advance(struct loop *l, int64_t ms);
 uint64_t loop_clock_ns(void);          /* monotonic, read now: for durations in the log */
 /* How late the last tick was, ms: a measure of how long the loop was kept from turning. */
 int64_t loop_lag_ms(struct loop *l);
+/* Handles that are not closed, and deadlines that run: counted one by one. What grows for ever is a leak. */
+size_t loop_handles(struct loop *l);
+size_t loop_deadlines(const struct loop *l);
 
 /* The list of all deadlines of that length that asked for it so; lives as long as the loop. For lengths that a
    configuration gives and another one may change: whoever uses the old one goes on with it. */

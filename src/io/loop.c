@@ -236,6 +236,34 @@ int64_t loop_lag_ms(struct loop *l)
     return l->lag_ms;
 }
 
+static void count_handle(uv_handle_t *handle, void *arg)
+{
+    size_t *n = arg;
+    if (!uv_is_closing(handle)) (*n)++;
+}
+
+size_t loop_handles(struct loop *l)
+{
+    size_t n = 0;
+    uv_walk(&l->uv, count_handle, &n);
+    return n;
+}
+
+static size_t length(const struct list *head)
+{
+    size_t n = 0;
+    for (const struct list *at = head->next; at != head; at = at->next) n++;
+    return n;
+}
+
+size_t loop_deadlines(const struct loop *l)
+{
+    size_t n = length(&l->uneven);
+    for (struct list *at = l->lists.next; at != &l->lists; at = at->next)
+        n += length(&container_of(at, struct deadline_list, link)->deadlines);
+    return n;
+}
+
 void deadline_list_init(struct deadline_list *list, struct loop *l, int64_t timeout_ms)
 {
     CHECK(timeout_ms > 0, "a time-out of nothing would fire for ever");

@@ -80,5 +80,7 @@ void gauges_update(struct proxy *p)
     metric_set(METRIC_RSS, NULL, resident_bytes());
     metric_set(METRIC_OPEN_FDS, NULL, open_fds());
     metric_set(METRIC_LOOP_LAG, NULL, (double)loop_lag_ms(p->loop) / 1000);
+    metric_set(METRIC_LOOP_HANDLES, NULL, (double)loop_handles(p->loop));
+    metric_set(METRIC_LOOP_DEADLINES, NULL, (double)loop_deadlines(p->loop));
     metric_add(METRIC_LINES_DROPPED, NULL, (double)log_dropped() - metric_value(METRIC_LINES_DROPPED, NULL));
 }

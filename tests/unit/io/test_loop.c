@@ -252,6 +252,36 @@ static void lag_shows_a_blocked_loop(void **state)
     assert_in_range(loop_lag_ms(l), 40, 1000);
 }
 
+static void on_handle_gone(uv_handle_t *handle)
+{
+    (void)handle;
+}
+
+static void what_is_open_is_counted(void **state)
+{
+    struct loop *l = *state;
+    struct deadline_list list;
+    struct probe p[3];
+    uv_timer_t timer;
+    size_t handles = loop_handles(l);
+    deadline_list_init(&list, l, 1000);
+    for (int i = 0; i < 3; i++) probe_init(&p[i], l);
+    deadline_start(&list, &p[0].deadline);
+    deadline_start(&list, &p[1].deadline);
+    deadline_after(l, &p[2].deadline, 5000);
+    uv_timer_init(loop_uv(l), &timer);
+    assert_int_equal(loop_deadlines(l), 3);
+    assert_int_equal(loop_handles(l), handles + 1);
+    deadline_stop(&p[1].deadline);
+    loop_advance(l, 1000);
+    loop_turn(l);
+    assert_int_equal(loop_deadlines(l), 1);
+    uv_close((uv_handle_t *)&timer, on_handle_gone);
+    assert_int_equal(loop_handles(l), handles);
+    deadline_stop(&p[2].deadline);
+    loop_turn(l);
+}
+
 static void wall_clock_follows(void **state)
 {
     struct loop *l = *state;
@@ -312,6 +342,7 @@ int main(void)
         T(the_tick_keeps_nothing_alive),
         T(serving_waits_for_a_deadline),
         T(lag_shows_a_blocked_loop),
+        T(what_is_open_is_counted),
         T(wall_clock_follows),
         T(signals_reach_their_callback),
         T(a_closed_pipe_is_an_error_not_the_end),
