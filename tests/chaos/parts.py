@@ -33,11 +33,12 @@ class Parts:
         self.opa = harness.Opa(os.path.join(harness.ROOT, "policies", "cwms"))
         self.issuer = harness.Issuer()
         self.service = Service(free_port(), self.record)
+        self.second = Service(free_port(), self.record, "b")
         self.ports = {}
         for name, target, speaks, framed in (
                 ("redis", self.redis.port, "resp", True), ("policy", self.opa.port, "http", True),
                 ("context", self.service.port, "http", True), ("issuer", self.issuer.port, "http", True),
-                ("upstream", self.service.port, "api", False)):
+                ("upstream", self.service.port, "api", False), ("upstream2", self.second.port, "api", False)):
             self.ports[name] = free_port()
             self.faults.link(name, self.ports[name], target, speaks, framed)
         self.tokens, self.users_made = {}, 0
@@ -102,6 +103,7 @@ class Parts:
     def stop(self):
         self.faults.stop()
         self.service.kill()
+        self.second.kill()
         self.issuer.stop()
         self.opa.stop()
         self.redis.stop()
