@@ -1,7 +1,8 @@
 /* proxy/health: asks each address that is used, in the background, over a connection of its own, made like those of the
    requests. With health.path a status under 400 is good: an address that fails two checks in a row is out, and back with
    the first good one; while it fails it is asked each second. Without, any status under 500 is good and only /ready hears
-   of it (serve.probe_interval_ms). For the files that make up an upstream. */
+   of it (serve.probe_interval_ms). Either way a good check ends the rest of an address that could not be
+   connected. For the files that make up an upstream. */
 #ifndef PROXY_HEALTH_H
 #define PROXY_HEALTH_H
 

@@ -51,12 +51,14 @@ struct member {
     size_t idle_n;
     unsigned refs;
     unsigned unreachable;      /* connects in a row that failed */
+    bool unconnected;          /* so was its last failure: a check that connects knows better */
     bool quiet;                /* the log does not speak of it: another address family of the name is tried yet */
 };
 
 enum outcome {
     OUTCOME_GOOD,
     OUTCOME_FAILED,
+    OUTCOME_UNCONNECTED, /* failed before anything was sent */
     OUTCOME_UNKNOWN, /* the client, or we, ended it */
 };
 

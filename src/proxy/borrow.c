@@ -167,7 +167,7 @@ static void on_failed_dial(struct upstream_call *call, int status, const char *w
     struct member *m = call->member;
     bool ours = is_ours(status);
     if (!m->quiet) count_dial(u, "error");
-    tell(call, ours ? OUTCOME_UNKNOWN : OUTCOME_FAILED, -1, why);
+    tell(call, ours ? OUTCOME_UNKNOWN : OUTCOME_UNCONNECTED, -1, why);
     if (!ours) {
         endpoint_unreachable(m);
         if (loop_now_ms(u->group.loop) < call->until_ms && advance(u, call) == OP_PENDING) return;

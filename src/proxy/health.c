@@ -85,6 +85,7 @@ static void judge(struct health *h, bool good, const char *state)
     h->state = state;
     h->ok = good || (is_active(h) && before && h->failed < FAILURES);
     if (is_active(h) && (good || h->failed >= FAILURES)) set_out(m, !good);
+    if (good && m->unconnected) breaker_wake(&m->candidate.breaker, h->checked_ms);
     say(h);
     interval = (int64_t)((double)interval * (0.9 + 0.2 * chance_fraction()));
     deadline_after(m->group->loop, &h->next, !good && interval > AGAIN_MS ? AGAIN_MS : interval);

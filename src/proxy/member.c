@@ -224,7 +224,9 @@ void member_tell(struct member *m, uint32_t ticket, enum outcome o, double laten
         if (latency_ms >= 0) balance_measured(c, latency_ms, now);
         if (c->proven < BALANCE_PROVEN) c->proven++;
         break;
+    case OUTCOME_UNCONNECTED:
     case OUTCOME_FAILED:
+        m->unconnected = o == OUTCOME_UNCONNECTED;
         breaker_failure(&c->breaker, ticket, now, chance_fraction());
         break;
     }

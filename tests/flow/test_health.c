@@ -140,6 +140,43 @@ static void only_for_ready(void **state)
     }
 }
 
+/* It could not be connected and rests for long: a check that connects ends that, so that it is used within about a second
+   of its return. One that rests since it answers badly is not called back by it. */
+static void back_by_a_check(void **state)
+{
+    (void)state;
+    for (int connects = 0; connects < 2; connects++) {
+        const struct flow_config config = {
+            .routes = ROUTES,
+            .more = MANY("") "\nbreakers: {failures: 1, rest_ms: 60000, max_rest_ms: 60000}",
+            .serve = NULL};
+        start(&config, FAKE_CHECK_REFUSED);
+        struct memory *c = flow_client();
+        fake_dial_open = false;
+        while (!flow_log_holds("upstream_ejected")) {
+            flow_send(c, GET);
+            while (fake_dial_waiting()) {
+                bool b = strcmp(fake_dial_to(0), B) == 0;
+                fake_dial_finish(b && !connects ? UV_ECONNREFUSED : 0);
+            }
+            flow_turn();
+            struct memory *up = flow_asked();
+            flow_take(up);
+            bool weak = strcmp(up->to, B) == 0;
+            flow_send(up, "HTTP/1.1 %d X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", weak ? 503 : 200);
+            flow_take(c);
+        }
+        fake_dial_open = true;
+        status_of_b = 200;
+        for (int i = 0; i < 3; i++) assert_string_equal(serve(c), A);
+        flow_pass(1200);
+        size_t to_b = 0;
+        for (int i = 0; i < 4; i++) to_b += strcmp(serve(c), B) == 0;
+        assert_int_equal(to_b > 0, !connects);
+        flow_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +184,7 @@ int main(void)
         cmocka_unit_test(out_and_back),
         cmocka_unit_test(all_out),
         cmocka_unit_test(only_for_ready),
+        cmocka_unit_test(back_by_a_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
