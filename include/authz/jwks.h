@@ -50,6 +50,7 @@ const struct keyset *jwks_keys(const struct jwks *j);
    when one was made for the same reason less than JWKS_REFETCH_MS ago. */
 bool jwks_refetch(struct jwks *j);
 
+int64_t jwks_retry_ms(const struct jwks *j);  /* until a failed fetch is tried again; 0: not known */
 int64_t jwks_age_ms(const struct jwks *j);    /* since the last good load; -1: never */
 const char *jwks_error(const struct jwks *j); /* fixed text of the last failure; NULL after a good load */
 

@@ -61,6 +61,7 @@ struct token_call {
     enum reason reason;  /* FORWARDED with a token */
     const char *detail;  /* fixed text for the log: exactly what was wrong */
     bool cached;
+    int64_t retry_ms;    /* of KEYS_UNAVAILABLE: until they are asked for again; 0: not known */
     /* private */
     struct list link;
     struct tokens *tokens;

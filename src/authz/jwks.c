@@ -260,6 +260,13 @@ bool jwks_refetch(struct jwks *j)
     return true;
 }
 
+int64_t jwks_retry_ms(const struct jwks *j)
+{
+    if (!j->error || !deadline_running(&j->next)) return 0;
+    int64_t left_ms = j->next.due_ms - loop_now_ms(j->loop);
+    return left_ms > 0 ? left_ms : 0;
+}
+
 int64_t jwks_age_ms(const struct jwks *j)
 {
     return j->loaded_ms < 0 ? -1 : loop_now_ms(j->loop) - j->loaded_ms;

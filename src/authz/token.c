@@ -177,6 +177,8 @@ static void settle(struct token_call *c, const struct pass *p)
     c->token = p->token;
     c->reason = p->token ? REASON_FORWARDED : p->refusal.reason;
     c->detail = p->token ? NULL : p->refusal.detail;
+    bool keys = c->reason == REASON_KEYS_UNAVAILABLE && p->issuer && p->issuer->jwks;
+    c->retry_ms = keys ? jwks_retry_ms(p->issuer->jwks) : 0;
 }
 
 static struct slice take_pending(struct token_call *c)

@@ -12,6 +12,7 @@ static void on_decision(struct decision_call *c);
 static enum step_result took_token(struct request *r)
 {
     r->token = r->token_call.token;
+    r->retry_ms = r->token_call.retry_ms;
     if (!r->token) return request_fail(r, r->token_call.reason, r->token_call.detail);
     r->step = STEP_IDENTIFY;
     return STEP_NEXT;

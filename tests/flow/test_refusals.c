@@ -289,6 +289,34 @@ static void caps(void **state)
     flow_end();
 }
 
+/* What rests after failures is refused at once, with the whole seconds that are left of the rest. */
+static void resting(void **state)
+{
+    (void)state;
+    flow_start(&(struct flow_config){.more = "breakers: {failures: 2, rest_ms: 5000, max_rest_ms: 5000}"});
+    struct memory *c = flow_client();
+    flow.policy.outcome = FETCH_TIMEOUT;
+    for (int i = 0; i < 2; i++) {
+        flow_send(c, "%s", flow_get(i ? "/a" : "/b", "alice"));
+        flow_expect_reason(c, REASON_POLICY_TIMEOUT);
+    }
+    size_t asked = flow.policy_calls;
+    flow_pass(500);
+    flow_send(c, "%s", flow_get("/c", "alice"));
+    struct message m = flow_take(c);
+    int seconds = atoi(flow_header(&m, "Retry-After"));
+    assert_int_equal(m.status, 503);
+    assert_in_range(seconds, 4, 5); /* 4 to 5 s less half of one, and never less than it takes */
+    assert_string_equal(flow_logged("detail"), "resting after failures");
+    assert_int_equal(flow.policy_calls, asked);
+    flow.policy.outcome = FETCH_ANSWERED;
+    flow_pass(5000);
+    flow_send(c, "%s", flow_get("/c", "alice"));
+    flow_serve(flow_up(0), "GET /c HTTP/1.1", "back");
+    flow_expect(c, 200, "back");
+    flow_end();
+}
+
 static void budget(void **state)
 {
     (void)state;
@@ -381,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_table),      cmocka_unit_test(by_token), cmocka_unit_test(unknown_key),
         cmocka_unit_test(too_large),     cmocka_unit_test(caps),     cmocka_unit_test(budget),
+        cmocka_unit_test(resting),
         cmocka_unit_test(upstream_cap),  cmocka_unit_test(connections),
         cmocka_unit_test(none_left_out),
     };

@@ -229,11 +229,13 @@ static void test_shown_as_a_breaker(void **state)
     struct source s;
     struct slice name = SLICE("issuer " ISSUER);
     start(&s, 86400000);
+    assert_int_equal(jwks_retry_ms(s.jwks), 0);
     assert_int_equal(metric_value(METRIC_BREAKER, &name), 0);
     assert_int_equal(metric_value(METRIC_INFLIGHT, &name), 1);
     fake_fetch_fail(open_call(&s), FETCH_TIMEOUT);
     assert_int_equal(metric_value(METRIC_BREAKER, &name), 2);
     assert_int_equal(metric_value(METRIC_INFLIGHT, &name), 0);
+    assert_in_range(jwks_retry_ms(s.jwks), 50, 200);
     until_next_fetch(&s, 10, 300);
     assert_int_equal(metric_value(METRIC_BREAKER, &name), 1);
     fake_fetch_answer(open_call(&s), 500, "");
