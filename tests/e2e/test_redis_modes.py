@@ -342,6 +342,49 @@ def test_an_acl_user_who_may_not_track(acl, doorward, api, engine, issuer):
     assert daemon.metric("doorward_redis_tracking", admin=True) == 0
 
 
+def least(servers, user, *rights):
+    for server in servers:
+        server.command("ACL", "SETUSER", user, "reset", *rights)
+        server.command("ACL", "LOG", "RESET")
+
+
+def test_the_least_rights_in_a_cluster(cluster, doorward, api, engine, issuer):
+    cluster.revive()
+    harness.eventually(cluster.settled, "the cluster is whole", 40)
+    for master in cluster.masters:
+        master.command("FLUSHALL")
+    least(cluster.nodes, "doorward", *ACL.format(password="s3cret").split(), "+cluster|slots", "+asking")
+    node = cluster.masters[0]
+    daemon = doorward(config_of(api, engine, issuer, url=f"redis://doorward:s3cret@{node.address}", cluster=True))
+    connected(daemon)
+    _, slot = fill(daemon, issuer, cluster, ["damop"])["damop"]
+    harness.eventually(lambda: daemon.metric("doorward_redis_tracking", admin=True) == 1, "tracking")
+    source = cluster.owner(slot)
+    target = next(m for m in cluster.masters if m is not source)
+    cluster.begin_migration(slot, target)
+    cluster.move_keys(slot, source, target)
+    assert ask(daemon, issuer) == "redis"
+    cluster.end_migration(slot, source, target)
+    assert ask(daemon, issuer) == "redis"
+    cluster.migrate(slot, source)
+    assert [n.command("ACL", "LOG") for n in cluster.nodes if n.command("ACL", "LOG")] == [], "nothing was refused"
+
+
+def test_the_least_rights_with_sentinels(sentinels, doorward, api, engine, issuer):
+    sentinels.revive()
+    harness.eventually(sentinels.settled, "the sentinels know all", 30)
+    least(sentinels.nodes, "doorward", *ACL.format(password="s3cret").split(), "+role", "+select")
+    least(sentinels.sentinels, "asker", *"on >asker-pw -@all +ping +sentinel|get-master-addr-by-name".split())
+    daemon = doorward(config_of(api, engine, issuer, url=f"redis://doorward:s3cret@{sentinels.name}/2",
+                                sentinels=sentinels.addresses, sentinel_user="asker", sentinel_password="asker-pw"))
+    connected(daemon)
+    ask(daemon, issuer)
+    from_redis(daemon, issuer)
+    harness.eventually(lambda: daemon.metric("doorward_redis_tracking", admin=True) == 1, "tracking")
+    everybody = sentinels.nodes + sentinels.sentinels
+    assert [s.command("ACL", "LOG") for s in everybody if s.command("ACL", "LOG")] == [], "nothing was refused"
+
+
 @pytest.mark.parametrize("who", ["doorward:wrong", "nobody:s3cret", ":s3cret"])
 def test_a_wrong_password(acl, doorward, api, engine, issuer, who):
     daemon = doorward(config_of(api, engine, issuer, url=f"redis://{who}@127.0.0.1:{acl.port}"))
