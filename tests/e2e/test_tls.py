@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -427,6 +428,26 @@ def test_renewal(start, authority, tmp_path):
             assert line not in daemon.log_text()
 
 
+def test_renewal_when_told(start, authority, tmp_path):
+    """SIGHUP reads the files at once; a pair that does not belong together changes nothing; TLS connections go on."""
+    first, second = (authority.issue("proxy.test", sans=["proxy.test", "127.0.0.1"]) for _ in range(2))
+    used = str(tmp_path / "listen.pem"), str(tmp_path / "listen.key")
+    put(used, *first)
+    daemon = start(used)
+    old = serial(daemon.port, authority)
+    kept = connect(daemon.port, authority)
+    put(used, second[0], first[1])
+    daemon.process.child.send_signal(signal.SIGHUP)
+    harness.eventually(lambda: "it does not belong to the certificate" in daemon.log_text(), "told")
+    assert serial(daemon.port, authority) == old
+    put(used, *second)
+    daemon.process.child.send_signal(signal.SIGHUP)
+    harness.eventually(lambda: serial(daemon.port, authority) != old, "another certificate", 5)
+    kept.sendall(GET)
+    assert answer(kept).endswith(b"ok"), "the connection from before goes on"
+    kept.close()
+
+
 def test_expired_is_shown_and_told(start, authority):
     daemon = start(authority.issue("proxy.test", not_after_past=True))
     line = harness.eventually(lambda: [line for line in list(daemon.lines) if line["event"] == "certificate_expired"],
@@ -467,6 +488,36 @@ def test_too_many(start, authority, pair):
         assert answer(sock).startswith(b"HTTP/1.1 503 ")
     for sock in held:
         sock.close()
+
+
+def test_websocket(start, authority, pair):
+    """Bytes both ways in TLS on both sides, both ends told in TLS."""
+    def echo(conversation):
+        head = conversation.until(b"\r\n\r\n")
+        if b"Upgrade" not in head:
+            return
+        conversation.send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                          b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+        while data := conversation.socket.recv(65536):
+            conversation.send(data)
+    api = TlsUpstream(pair, echo)
+    daemon = start(pair, config={"upstream": {"url": api.url, "tls": {"ca_file": authority.file}},
+                                 "routes": [{"prefix": "/pub", "access": "public", "websocket": "on"}]})
+    with connect(daemon.port, authority) as sock:
+        sock.sendall(b"GET /pub HTTP/1.1\r\nHost: proxy.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        got = b""
+        while not got.endswith(b"\r\n\r\n"):
+            got += sock.recv(1)
+        assert got.startswith(b"HTTP/1.1 101 ")
+        for n in (1, 1000, 300000):
+            sender = threading.Thread(target=sock.sendall, args=(PIECE[:n] if n <= len(PIECE) else PIECE * 5,))
+            sender.start()
+            left = n if n <= len(PIECE) else 5 * len(PIECE)
+            while left:
+                left -= len(sock.recv(left))
+            sender.join()
+    api.stop()
 
 
 def test_drain(start, authority, pair, recorder):
