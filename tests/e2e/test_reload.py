@@ -9,7 +9,7 @@ import time
 import pytest
 
 import harness
-from general import merged, settings, values
+from general import is_sanitized, merged, settings, values
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +324,8 @@ def test_a_hundred_under_load(running, recorder, engine, upstream):
         thread.join(10)
     assert failed == [] and set(answered) == {200} and len(answered) > 500
     assert sizes[1][0] <= sizes[0][0] + 4, sizes
-    assert sizes[1][1] <= sizes[0][1] + (60000 if "asan" in harness.BIN else 2000), sizes
+    if not is_sanitized(harness.BIN):  # it keeps what is freed for a while
+        assert sizes[1][1] <= sizes[0][1] + 2000, sizes
     assert daemon.metric("doorward_config_revision", admin=True) == 101
 
 

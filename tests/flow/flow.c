@@ -11,6 +11,7 @@
 #include "base/metric.h"
 #include "proxy/conn.h"
 #include "proxy/peer.h"
+#include "proxy/reload.h"
 #include "unit/authz/token_maker.h"
 
 struct flow flow;
@@ -30,7 +31,8 @@ static void write_yaml(FILE *f, const struct flow_config *c)
     fprintf(f,
             "listen: {header_timeout_ms: %d, idle_timeout_ms: %d, body_idle_timeout_ms: %d, "
             "websocket_idle_timeout_ms: 90000%s%s}\n",
-            HEADER_MS, IDLE_MS, BODY_MS, c->listen ? ", " : "", given_or(c->listen, ""));
+            c->header_ms ? c->header_ms : HEADER_MS, c->idle_ms ? c->idle_ms : IDLE_MS,
+            c->body_ms ? c->body_ms : BODY_MS, c->listen ? ", " : "", given_or(c->listen, ""));
     fprintf(f,
             "upstream: {url: \"http://api.test:7001\", connect_timeout_ms: %d, response_timeout_ms: %d, "
             "idle_timeout_ms: %d%s%s}\n",
@@ -44,14 +46,19 @@ static void write_yaml(FILE *f, const struct flow_config *c)
             given_or(c->serve, ""), given_or(c->routes, default_routes), given_or(c->more, ""));
 }
 
-static struct conf *load(const struct flow_config *c)
+/* name: a template of mkstemp. */
+static void write_config(char *name, const struct flow_config *c)
 {
-    char name[] = "/tmp/doorward-flow-XXXXXX";
-    int fd = mkstemp(name);
-    FILE *f = fdopen(fd, "w");
+    FILE *f = fdopen(mkstemp(name), "w");
     CHECK(f, "a file for the configuration");
     write_yaml(f, c);
     fclose(f);
+}
+
+static struct conf *load(const struct flow_config *c)
+{
+    char name[] = "/tmp/doorward-flow-XXXXXX";
+    write_config(name, c);
     struct buf errors, warnings;
     buf_init(&errors, NULL);
     buf_init(&warnings, NULL);
@@ -96,6 +103,17 @@ void flow_start(const struct flow_config *c)
     struct settings *settings = settings_create(conf, &error);
     if (!settings || !proxy_start(&flow.proxy, settings, &error)) fail_msg("%s", error);
     flow_turn();
+}
+
+bool flow_reload(const struct flow_config *c)
+{
+    char name[] = "/tmp/doorward-flow-XXXXXX";
+    write_config(name, c);
+    struct conf_source source = {.file = name};
+    bool done = reload(&flow.proxy, &source);
+    unlink(name);
+    flow_turn();
+    return done;
 }
 
 void flow_end(void)

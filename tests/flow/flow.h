@@ -35,6 +35,7 @@
 /* Parts of the YAML; NULL: the default. listen, upstream, tokens and serve: more members; the others replace. */
 struct flow_config {
     const char *listen, *upstream, *issuers, *tokens, *context, *policy, *grant, *serve, *routes, *more;
+    int header_ms, idle_ms, body_ms; /* 0: HEADER_MS … */
 };
 
 struct flow_answer {
@@ -61,6 +62,8 @@ extern struct flow flow;
 
 void flow_start(const struct flow_config *c); /* NULL: all defaults */
 void flow_end(void);
+/* Another configuration in force, while all else goes on; and turns. False: it was refused. */
+bool flow_reload(const struct flow_config *c);
 
 /* Turns until nothing moves: streams, dials, fetch and redis unless manual, the loop. A few ms of the clock pass. */
 void flow_turn(void);

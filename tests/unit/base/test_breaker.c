@@ -324,6 +324,24 @@ static void test_woken(void **state)
     assert_int_equal(b.state, BREAKER_CLOSED);
 }
 
+static void test_other_rules(void **state)
+{
+    (void)state;
+    struct breaker_rules rules = {.failures = 5, .rest_ms = 100, .max_rest_ms = 100}, other = {.failures = 2, .rest_ms = 500};
+    struct breaker b;
+    uint32_t ticket = 0;
+    breaker_init(&b, &rules);
+    assert_true(breaker_allows(&b, 0, &ticket));
+    breaker_failure(&b, ticket, 0, 0.5);
+    breaker_adjust(&b, &other); /* what was counted stays */
+    assert_true(breaker_allows(&b, 0, &ticket));
+    breaker_failure(&b, ticket, 0, 0.5);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    assert_int_equal(breaker_rest_ms(&b, 0), 500);
+    breaker_adjust(&b, &rules);
+    assert_int_equal(b.state, BREAKER_OPEN);
+}
+
 static void test_names_and_refusal(void **state)
 {
     struct breaker b;
@@ -350,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_random_stories),
         cmocka_unit_test(test_rules_that_are_off),
         cmocka_unit_test(test_woken),
+        cmocka_unit_test(test_other_rules),
         cmocka_unit_test(test_names_and_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

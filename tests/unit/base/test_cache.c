@@ -424,6 +424,30 @@ static void release_too_often(void *arg)
     cache_release(arg, destroy);
 }
 
+static void test_other_bounds(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(100, 1 << 20, destroy);
+    struct cache_stats s;
+    for (uint64_t i = 0; i < 50; i++) put(c, i, 1);
+    cache_limit(c, 10, 1 << 20);
+    cache_stats(c, &s);
+    assert_int_equal(s.entries, 50);
+    put(c, 99, 2);
+    cache_stats(c, &s);
+    assert_int_equal(s.entries, 10);
+    cache_limit(c, 10, 300);
+    put(c, 98, 2);
+    cache_stats(c, &s);
+    assert_int_equal(s.entries, 3);
+    cache_limit(c, 100, 1 << 20);
+    for (uint64_t i = 0; i < 50; i++) put(c, i, 3);
+    cache_stats(c, &s);
+    assert_int_equal(s.entries, 52); /* one of them was there still */
+    cache_destroy(c);
+    assert_int_equal(alive, 0);
+}
+
 static void put_twice(void *arg)
 {
     struct cache *c = cache_create(10, 1000, destroy);
@@ -466,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_agrees_with_a_naive_one),
         cmocka_unit_test(test_a_million_puts_stay_within_bounds),
         cmocka_unit_test(test_destroy_may_come_back),
+        cmocka_unit_test(test_other_bounds),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

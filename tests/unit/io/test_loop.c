@@ -329,10 +329,35 @@ static void a_closed_pipe_is_an_error_not_the_end(void **state)
     close(fds[1]);
 }
 
+/* One list for each length, whoever asks; it lives as long as the loop, whatever was started in it. */
+static void test_shared_timeouts(void **state)
+{
+    (void)state;
+    struct loop *l = loop_create();
+    struct deadline_list *one = loop_timeouts(l, 100), *two = loop_timeouts(l, 50);
+    struct probe a, b;
+    probe_init(&a, l);
+    probe_init(&b, l);
+    assert_ptr_equal(loop_timeouts(l, 100), one);
+    assert_ptr_not_equal(one, two);
+    deadline_start(one, &a.deadline);
+    deadline_start(two, &b.deadline);
+    loop_advance(l, 60);
+    loop_turn(l);
+    assert_true(b.fired == 1 && a.fired == 0);
+    loop_advance(l, 60);
+    loop_turn(l);
+    assert_int_equal(a.fired, 1);
+    loop_close(l);
+    loop_run(l);
+    loop_destroy(l);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared_timeouts),
         T(fires_once_at_its_time),
         T(restart_moves_it_to_the_end),
         T(uneven_times_fire_in_order_of_due_time),
