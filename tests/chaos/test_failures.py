@@ -1,7 +1,6 @@
 """Every row of failures.py happens as the table says, with the real parts; nobody else is slowed; and when the part is
 back, the next request works, without a hand."""
 import json
-import os
 import threading
 import time
 
@@ -214,8 +213,3 @@ def test_every_fault_of_every_dependency_has_its_row():
         rows = [row.fault for row in failures.TABLE if row.dependency == dependency]
         assert len(rows) == len(set(rows))
         assert set(rows) >= {*FAULTS, "name"}, set(FAULTS) - set(rows)
-
-
-def test_page_is_the_table():
-    with open(os.path.join(harness.ROOT, "docs", "failures.md"), encoding="utf-8") as file:
-        assert file.read() == failures.page(), "make docs: docs/failures.md is not what tests/chaos/failures.py says"
