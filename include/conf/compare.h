@@ -15,9 +15,6 @@ void conf_differences(const struct conf *a, const struct conf *b, void (*each)(c
 
 /* No difference in the options whose path begins with prefix ("context."); only those that stand once. */
 bool conf_same(const struct conf *a, const struct conf *b, const char *prefix);
-/* But for its name. */
-bool conf_same_upstream(const struct conf_upstream *a, const struct conf_upstream *b);
-bool conf_same_issuer(const struct conf_issuer *a, const struct conf_issuer *b);
 
 /* The whole configuration without its secrets, as bytes that are the same for the same configuration: for a digest. */
 void conf_canonical(const struct conf *c, struct buf *out);

@@ -22,10 +22,11 @@ bool wire_start(struct wire *w, struct proxy *p, char **error);
 void wire_stop(struct proxy *p);
 /* The tokens that p has go on under this configuration; see tokens_reconfigure. */
 bool wire_retoken(struct wire *w, struct proxy *p, char **error);
-/* The parts of settings: made anew, or `same` (may be NULL), which is held once more and told the new limits. */
+/* The parts of settings: made anew, or `same` (may be NULL), held once more; contexts and decisions are told the new limits
+   then, a pool is taken only where a new one would be no other. */
 struct identities *wire_identities(struct wire *w, struct proxy *p, struct identities *same);
 struct decisions *wire_decisions(struct wire *w, struct proxy *p, struct decisions *same);
-struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i); /* of conf->upstreams */
+struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i, struct upstream *same); /* i: of conf->upstreams */
 
 /* breakers.* */
 struct breaker_rules wire_breaker(const struct conf *conf);

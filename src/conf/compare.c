@@ -76,13 +76,6 @@ static bool same_value(const struct option *o, const void *a, const void *b)
     return !has_file_name(o->kind) || slice_eq(text_at(x + second), text_at(y + second));
 }
 
-static bool same_rows(const struct table *t, const void *a, const void *b)
-{
-    for (size_t i = 0; i < t->n; i++)
-        if (!table_below(t->rows[i].kind) && !same_value(&t->rows[i], a, b)) return false;
-    return true;
-}
-
 static void tell(const struct walk *w, const char *front, const char *path)
 {
     char whole[PATH_BYTES];
@@ -161,16 +154,6 @@ bool conf_same(const struct conf *a, const struct conf *b, const char *prefix)
         if (strncmp(o->path, prefix, n) == 0 && !table_below(o->kind) && !same_value(o, a, b)) return false;
     }
     return true;
-}
-
-bool conf_same_upstream(const struct conf_upstream *a, const struct conf_upstream *b)
-{
-    return same_rows(&table_upstream, a, b);
-}
-
-bool conf_same_issuer(const struct conf_issuer *a, const struct conf_issuer *b)
-{
-    return same_rows(&table_issuer, a, b);
 }
 
 static void add_text(struct buf *out, struct slice s)

@@ -115,14 +115,11 @@ static bool same_decisions(const struct conf *a, const struct conf *b)
            (same_route_ttls(a, b) || (!has_route_ttls(a) && !has_route_ttls(b)));
 }
 
-/* The pool of that name, when it would be made in the same way; held. Else NULL. */
-static struct upstream *same_upstream(const struct settings *before, const struct conf *c, size_t i)
+/* Of that name; NULL: none. */
+static struct upstream *pool_named(const struct settings *s, struct slice name)
 {
-    const struct conf *old = before->conf;
-    if (!conf_same(old, c, "breakers.") || !conf_same(old, c, "serve.probe_interval_ms")) return NULL;
-    for (size_t k = 0; k < old->upstreams_n; k++)
-        if (slice_eq(old->upstreams[k].name, c->upstreams[i].name))
-            return conf_same_upstream(&old->upstreams[k], &c->upstreams[i]) ? upstream_hold(before->upstreams[k]) : NULL;
+    for (size_t i = 0; s && i < s->conf->upstreams_n; i++)
+        if (slice_eq(s->conf->upstreams[i].name, name)) return s->upstreams[i];
     return NULL;
 }
 
@@ -130,9 +127,17 @@ static void attach_upstreams(struct settings *s, const struct settings *before)
 {
     const struct conf *c = s->conf;
     s->upstreams = xzalloc((c->upstreams_n + 1) * sizeof *s->upstreams);
-    for (size_t i = 0; i < c->upstreams_n; i++) {
-        if (before) s->upstreams[i] = same_upstream(before, c, i);
-        if (!s->upstreams[i]) s->upstreams[i] = wire_upstream(s->wire, s->proxy, i);
+    for (size_t i = 0; i < c->upstreams_n; i++)
+        s->upstreams[i] = wire_upstream(s->wire, s->proxy, i, pool_named(before, c->upstreams[i].name));
+}
+
+/* Who began with those before may still borrow of them; all that goes on by itself ends. */
+static void close_upstreams(const struct settings *before, const struct settings *s)
+{
+    for (size_t i = 0; i < before->conf->upstreams_n; i++) {
+        bool kept = false;
+        for (size_t k = 0; k < s->conf->upstreams_n; k++) kept |= before->upstreams[i] == s->upstreams[k];
+        if (!kept) upstream_close(before->upstreams[i]);
     }
 }
 
@@ -149,6 +154,7 @@ void settings_attach(struct settings *s, struct proxy *p, const struct settings 
     s->identities = wire_identities(s->wire, p, contexts ? before->identities : NULL);
     s->decisions = wire_decisions(s->wire, p, decisions ? before->decisions : NULL);
     attach_upstreams(s, before);
+    if (before) close_upstreams(before, s);
     s->header_timeout = loop_timeouts(p->loop, c->listen.header_timeout_ms);
     s->idle_timeout = loop_timeouts(p->loop, c->listen.idle_timeout_ms);
     s->body_timeout = loop_timeouts(p->loop, c->listen.body_idle_timeout_ms);

@@ -188,7 +188,7 @@ struct keypair *wire_keypair(const struct wire *w)
     return w->keypair;
 }
 
-struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
+struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i, struct upstream *same)
 {
     const struct conf *c = w->conf;
     struct upstream_config config = {
@@ -204,7 +204,7 @@ struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i)
     };
     int64_t expires_s = config.tls ? tls_context_expiry(config.tls) : 0;
     if (expires_s) metric_set(METRIC_TLS_EXPIRY, &config.conf->name, (double)expires_s);
-    return upstream_create(p->loop, &config);
+    return same && upstream_same(same, &config) ? upstream_hold(same) : upstream_create(p->loop, &config);
 }
 
 void wire_hold(struct wire *w)
