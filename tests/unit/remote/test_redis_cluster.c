@@ -144,6 +144,7 @@ static void moved_is_followed_and_remembered(void **state)
     (void)state;
     open_cluster(&w);
     double before = metric_value(METRIC_REDIS_REDIRECTS, (struct slice[]){SLICE("moved")});
+    harness_rest(&w.h, 400); /* nothing is in doubt any more */
     int slots = w.a.asked_slots;
     w.a.get = w.moved;
     w.a.slots = w.b.slots = w.map[1];
@@ -343,6 +344,12 @@ static void who_left_the_map_is_left(void **state)
     struct redis_state now;
     redis_state(w.redis, &now);
     assert_int_equal(now.masters, 1);
+    w.b.s.on_data = on_silent; /* gone for good: it is not tried for ever */
+    script_drop_peers(&w.b.s);
+    harness_rest(&w.h, 2600);
+    int accepted = w.b.s.accepted;
+    harness_rest(&w.h, 2600);
+    assert_int_equal(w.b.s.accepted, accepted);
     close_world(&w);
 }
 
