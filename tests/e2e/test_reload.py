@@ -242,6 +242,29 @@ def test_what_only_a_start_can_change(running, redis):
     assert status(running.daemon, "/x") == 200
 
 
+def test_contexts_in_redis_are_not_mixed(doorward, redis, api, engine, issuer, tmp_path):
+    """Another shape makes other contexts of the same profile: those of before are not taken."""
+    redis.command("FLUSHALL")
+    shape = tmp_path / "shape.jq"
+    shape.write_text('{id: ."user-name", kind: "one"}')
+    url = f"http://127.0.0.1:{api.port}"
+    running = Running(doorward, settings(url, engine.url, issuer, redis={"url": redis.url, "timeout_ms": 500}, context={
+        "url": url + "/cwms-data/user/profile", "shape": str(shape), "memory_ttl_s": 0}, decisions={"ttl_s": 0}))
+
+    def kind(source):
+        answer = running.daemon.curl("/cwms-data/x", authorization=issuer.bearer("damop"))
+        assert answer.status == 200, answer
+        assert running.daemon.log(answer.request_id)["context_from"] == source
+        return engine.questions()[-1]["user"]["kind"]
+    harness.eventually(lambda: not running.daemon.curl("/ready").json["degraded"], "Redis is there")
+    assert kind("api") == "one" and kind("redis") == "one"
+    shape.write_text('{id: ."user-name", kind: "two"}')
+    running.hangup("reloaded")
+    assert kind("api") == "two" and kind("redis") == "two"
+    running.reload(log={"query": True})
+    assert kind("redis") == "two", "what means the same is found"
+
+
 def test_a_request_ends_as_it_began(running, recorder, engine, upstream):
     """While its answer, its decision and its upload are on their way, all of it changes."""
     daemon = running.daemon
