@@ -13,6 +13,10 @@ def pytest_addoption(parser):
     parser.addoption("--results", default=None, help="file that a JSON line of each result is added to")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: left out of the short form")
+
+
 def pytest_collection_modifyitems():
     if not os.path.exists(BIN):
         raise pytest.UsageError(f"{BIN} is not built: set DOORWARD_BIN")

@@ -14,6 +14,7 @@ Row = collections.namedtuple("Row", "dependency fault status reason at_most metr
 FAULTS = {
     "refuse": "refuses connections",
     "name": "its name does not resolve",
+    "certificate": "shows a certificate that is not trusted",
     "connect_reset": "resets a connection at once",
     "connect_hang": "takes no connection, says nothing",
     "request_reset": "resets once it has the request",
@@ -64,12 +65,13 @@ def upstream(fault, status, reason, detail, at_most=None):
     return Row("upstream", fault, status, reason, at_most, ("requests_ended_total", {"reason": reason}), (detail,))
 
 
-def rests(dependency, reason):
+def rests(dependency, reason, status=503):
     """Refused without a call, until the rest is over and one call that tries has succeeded."""
-    return Row(dependency, "rests", 503, reason, None, calls(dependency, "resting"),
+    return Row(dependency, "rests", status, reason, None, calls(dependency, "resting"),
                (f'"reason":"{reason}"', "resting after failures"))
 
 
+SELF_MADE = "local issuer certificate"
 BROKE_OFF = "the policy engine broke off"
 OTHER_STATUS = "answered with another status than 200"
 NO_ANSWER = "did not answer in time"
@@ -80,6 +82,7 @@ CLOSED = "closed without an answer"
 TABLE = [
     redis("refuse", "unreachable"),
     redis("name", "unreachable"),
+    redis("certificate", "unreachable"),
     redis("connect_reset", "unreachable"),
     redis("connect_hang", "unreachable"),
     redis("request_reset", "unreachable"),
@@ -93,9 +96,12 @@ TABLE = [
     redis("wrong_type", "garbage"),
     redis("status_400", "status"),
     redis("status_503", "status"),
+    Row("redis", "rests", 200, "forwarded", None, ("breaker_opened_total", {"dependency": "redis"}),
+        ('"event":"breaker"', '"dependency":"redis"', '"state":"open"')),
 
     policy("refuse", 503, "policy_unavailable", "unreachable", "the policy engine cannot be reached"),
     policy("name", 503, "policy_unavailable", "unreachable", "the policy engine cannot be reached"),
+    policy("certificate", 503, "policy_unavailable", "tls", SELF_MADE),
     policy("connect_reset", 503, "policy_unavailable", "garbage", BROKE_OFF),
     policy("connect_hang", 504, "policy_timeout", "timeout", NO_ANSWER, "policy.timeout_ms"),
     policy("request_reset", 503, "policy_unavailable", "garbage", BROKE_OFF),
@@ -114,6 +120,7 @@ TABLE = [
 
     context("refuse", 503, "context_unavailable", "unreachable", "the profile API cannot be reached"),
     context("name", 503, "context_unavailable", "unreachable", "the profile API cannot be reached"),
+    context("certificate", 503, "context_unavailable", "tls", SELF_MADE),
     context("connect_reset", 503, "context_unavailable", "garbage", API_BROKE_OFF),
     context("connect_hang", 503, "context_unavailable", "timeout", NO_ANSWER, "context.timeout_ms"),
     context("request_reset", 503, "context_unavailable", "garbage", API_BROKE_OFF),
@@ -134,6 +141,7 @@ TABLE = [
 
     issuer("refuse", "unreachable", "the issuer cannot be reached"),
     issuer("name", "unreachable", "the issuer cannot be reached"),
+    issuer("certificate", "tls", SELF_MADE),
     issuer("connect_reset", "garbage", "the issuer's answer broke off"),
     issuer("connect_hang", "timeout", NO_ANSWER, KEYS_TIMEOUT),
     issuer("request_reset", "garbage", "the issuer's answer broke off"),
@@ -150,6 +158,7 @@ TABLE = [
 
     upstream("refuse", 502, "upstream_unreachable", "connection refused"),
     upstream("name", 502, "upstream_unreachable", "the name cannot be resolved"),
+    upstream("certificate", 502, "upstream_certificate", SELF_MADE),
     upstream("connect_reset", 502, "upstream_closed|upstream_unreachable", CLOSED + "|connect failed"),
     upstream("connect_hang", 502, "upstream_unreachable", "connect timed out", "upstream.connect_timeout_ms"),
     upstream("request_reset", 502, "upstream_closed", CLOSED),
@@ -163,6 +172,7 @@ TABLE = [
     upstream("wrong_type", 504, "upstream_timeout", "the answer stopped", "upstream.response_timeout_ms"),
     upstream("status_400", 400, "forwarded", '"status":400'),
     upstream("status_503", 503, "forwarded", '"status":503'),
+    rests("upstream", "upstream_unreachable", 502),
 ]
 
 ABOUT = {

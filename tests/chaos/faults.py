@@ -14,6 +14,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -220,10 +221,15 @@ class Front(asyncio.Protocol):
 
 
 class Link:
-    """One proxy. framed: requests are told apart; without it bytes only pass (uploads, tunnels)."""
+    """One proxy. framed: requests are told apart; without it bytes only pass (uploads, tunnels). files: of a certificate
+    and its key; then it speaks TLS in front."""
 
-    def __init__(self, port, target, speaks):
+    def __init__(self, port, target, speaks, files=None):
         self.port, self.target, self.speaks = port, target, speaks
+        self.tls = None
+        if files:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(*files)
         self.framed = True
         self.fault = "pass"
         self.fronts, self.server, self.full = set(), None, []
@@ -275,7 +281,7 @@ class Link:
             self.fill()
         elif fault != "refuse" and not self.server:
             self.server = await asyncio.get_running_loop().create_server(
-                lambda: Front(self), sock=self.listener(4096))
+                lambda: Front(self), sock=self.listener(4096), ssl=self.tls)
 
     def stats(self):
         seen = {"accepted": self.accepted, "requests": self.requests, "most_out": self.most_out,
@@ -287,7 +293,7 @@ class Link:
 
 async def obey(links, word):
     if "target" in word:
-        links[word["link"]] = Link(word["port"], word["target"], word["speaks"])
+        links[word["link"]] = Link(word["port"], word["target"], word["speaks"], word.get("files"))
         await links[word["link"]].turn_to("pass")
     link = links[word["link"]]
     if "framed" in word:
@@ -327,8 +333,8 @@ class Faults:
         assert "error" not in answer, (word, answer)
         return answer
 
-    def link(self, name, port, target, speaks, framed=True):
-        self.tell(link=name, port=port, target=["127.0.0.1", target], speaks=speaks, framed=framed)
+    def link(self, name, port, target, speaks, framed=True, files=None):
+        self.tell(link=name, port=port, target=["127.0.0.1", target], speaks=speaks, framed=framed, files=files)
 
     def set(self, name, fault):
         self.tell(link=name, fault=fault)

@@ -10,6 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
 import harness  # noqa: E402
+from certificates import Authority  # noqa: E402
 from general import merged  # noqa: E402
 from tools import free_port  # noqa: E402
 
@@ -34,14 +35,24 @@ class Parts:
         self.issuer = harness.Issuer()
         self.service = Service(free_port(), self.record)
         self.second = Service(free_port(), self.record, "b")
-        self.ports = {}
+        self.ports, self.targets, self.secure = {}, {}, {}
         for name, target, speaks, framed in (
                 ("redis", self.redis.port, "resp", True), ("policy", self.opa.port, "http", True),
                 ("context", self.service.port, "http", True), ("issuer", self.issuer.port, "http", True),
                 ("upstream", self.service.port, "api", False), ("upstream2", self.second.port, "api", False)):
             self.ports[name] = free_port()
             self.faults.link(name, self.ports[name], target, speaks, framed)
+            self.targets[name] = (target, speaks)
         self.tokens, self.users_made = {}, 0
+
+    def secure_port(self, name):
+        """The same behind a certificate of an authority that nobody trusts."""
+        if not self.secure:
+            self.files = Authority(self.folder.name, "stranger").issue("127.0.0.1")
+        if name not in self.secure:
+            self.secure[name] = free_port()
+            self.faults.link("secure " + name, self.secure[name], *self.targets[name], files=self.files)
+        return self.secure[name]
 
     def url(self, name):
         return f"http://127.0.0.1:{self.ports[name]}"

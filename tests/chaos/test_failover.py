@@ -32,7 +32,8 @@ def told(account, request, what, rows, **more):
          failed=len(wrong_ones(rows)), lost=len(account.lost()), ms=account.slowest(["cached"]), **more)
 
 
-@pytest.mark.parametrize("mode, how", [("sentinel", "killed"), ("sentinel", "hung"), ("cluster", "killed")])
+@pytest.mark.parametrize("mode, how", [
+    ("sentinel", "killed"), pytest.param("sentinel", "hung", marks=pytest.mark.long), ("cluster", "killed")])
 def test_redis_fails_over(mode, how, parts, doorward, request):
     """Its requests go on with the profile API meanwhile, and none of them fails."""
     group = Sentinels() if mode == "sentinel" else Cluster()

@@ -15,6 +15,7 @@ from parts import TIMEOUTS
 AT_ONCE_MS = 250  # what is not waited for at all; the machine may be busy
 SLACK_MS = 700
 HEALS_S = 15
+OPENS = {"redis": "answer_hang"}  # what opens its breaker; without connection it is not asked anyway
 FAILURES = 5  # breakers.failures
 KEYS_TIMEOUT_MS = 5000
 BREAKERS = {"volume": 100000, "rest_ms": 400, "max_rest_ms": 1000}  # open by failures in a row only; no long rests
@@ -129,6 +130,18 @@ def standing(session_parts, module_doorward):
     session_parts.faults.tell(link="upstream", framed=False)
 
 
+def secured(parts, dependency):
+    """A configuration in which one dependency is asked over TLS, with an authority that it is not of."""
+    config, port = parts.config(), f"//127.0.0.1:{parts.ports[dependency]}"
+    mine = {"upstream": config["upstream"], "policy": config["policy"], "context": config["context"],
+            "redis": config["redis"], "issuer": config["tokens"]["issuers"][0]}[dependency]
+    for name in ("url", "jwks_url"):
+        if name in mine:
+            mine[name] = mine[name].replace("http:" + port, f"https://127.0.0.1:{parts.secure_port(dependency)}") \
+                .replace("redis:" + port, f"rediss://127.0.0.1:{parts.secure_port(dependency)}")
+    return config
+
+
 def with_nowhere(parts, dependency):
     """A configuration in which the name of one dependency resolves nowhere."""
     config = parts.config()
@@ -142,10 +155,12 @@ def started_amid(row, parts, doorward):
     """Daemons that begin while the part fails: an issuer is only needed then, and a name is configured."""
     if row.fault == "name":
         daemon = doorward(with_nowhere(parts, row.dependency))
+    elif row.fault == "certificate":
+        daemon = doorward(secured(parts, row.dependency))
     else:
         parts.faults.set(row.dependency, row.fault)
         daemon = doorward(parts.config())
-    if row.dependency not in ("issuer", "upstream") and row.fault == "name":
+    if row.dependency != "issuer":
         harness.eventually(lambda: ask(daemon, "/timeseries/a?office=SWT", "x.y.z")[0].status == 401, "the keys are there")
     return daemon
 
@@ -169,7 +184,8 @@ def moved(daemon, row, before):
 
 @pytest.mark.parametrize("row", failures.TABLE, ids=lambda row: f"{row.dependency}-{row.fault}")
 def test_row(row, parts, doorward, standing):
-    amid = row.fault == "name" or row.dependency == "issuer"
+    configured = row.fault in ("name", "certificate")
+    amid = configured or row.dependency == "issuer"
     daemon, usual_ms = standing
     before, since = {}, 0
     if amid:
@@ -178,7 +194,7 @@ def test_row(row, parts, doorward, standing):
     if not amid:
         harness.eventually(way.works, f"{row.dependency} works before", HEALS_S)
         before, since = daemon.counts("doorward_" + row.metric[0]), daemon.log_size()
-        parts.faults.set(row.dependency, "refuse" if row.fault == "rests" else row.fault)
+        parts.faults.set(row.dependency, OPENS.get(row.dependency, "refuse") if row.fault == "rests" else row.fault)
         for _ in range(FAILURES if row.fault == "rests" else 0):
             assert way.request()[0].status == row.status
     with Others(daemon, way.others() if not amid else [("/ping", None)]) as others:
@@ -193,7 +209,7 @@ def test_row(row, parts, doorward, standing):
             else:
                 daemon.wait_for_line(id, *row.line)
         assert moved(daemon, row, before) >= 1, daemon.counts("doorward_" + row.metric[0])
-        if row.fault != "name":
+        if not configured:
             parts.faults.heal(row.dependency)
             harness.eventually(way.works, f"{row.dependency} works again", HEALS_S)
     assert others.p99() <= 3 * usual_ms + AT_ONCE_MS, f"others: p99 {others.p99()} ms, {usual_ms} ms before"
@@ -212,4 +228,4 @@ def test_every_fault_of_every_dependency_has_its_row():
     for dependency in WAYS:
         rows = [row.fault for row in failures.TABLE if row.dependency == dependency]
         assert len(rows) == len(set(rows))
-        assert set(rows) >= {*FAULTS, "name"}, set(FAULTS) - set(rows)
+        assert set(rows) >= {*FAULTS, "name", "certificate"}, set(FAULTS) - set(rows)

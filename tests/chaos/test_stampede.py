@@ -17,7 +17,7 @@ PATIENT = {"context": {"timeout_ms": 30000}, "policy": {"timeout_ms": 30000},
 CAP = 64
 
 
-@pytest.mark.parametrize("redis", [True, False], ids=["with Redis", "without"])
+@pytest.mark.parametrize("redis", [pytest.param(True, marks=pytest.mark.long), False], ids=["with Redis", "without"])
 def test_stampede(redis, parts, doorward, request):
     daemon = doorward(parts.config(**PATIENT, **({} if redis else {"redis": None})))
     daemon.wait_ready()
