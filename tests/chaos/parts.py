@@ -67,6 +67,13 @@ class Parts:
             self.tokens[user] = self.issuer.token(user, algorithm="ES256", lifetime_s=14400)
         return self.tokens[user]
 
+    def rotate_keys(self):
+        """New ones sign from now on; all the old ones stay in the set."""
+        server = self.issuer.server
+        with server.lock:
+            server.retired = [*server.retired, *server.keys.values()]
+            server.new_keys()
+
     def fresh_user(self):
         self.users_made += 1
         return f"fresh-{self.users_made}"

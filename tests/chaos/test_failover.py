@@ -128,7 +128,7 @@ def test_keys_rotate(parts, doorward, request):
     daemon.wait_ready()
     client = Client(parts, [daemon.port], MIX, rate=RATE, crowd=200)
     time.sleep(2)
-    parts.issuer.server.rotate(True)
+    parts.rotate_keys()
     answers, lock = [], threading.Lock()
 
     def newcomer(n):

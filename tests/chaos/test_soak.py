@@ -48,8 +48,7 @@ def run(parts, daemon, seconds, seed):
     """(rows, what was done, sizes along the way, when all was well again)"""
     client = Client(parts, [daemon.port], MIX, rate=RATE, crowd=800, seed=seed)
     time.sleep(min(10, seconds / 6))
-    more = [("flush of all caches", daemon.flush), ("rotation of keys, old ones kept",
-                                                    lambda: parts.issuer.server.rotate(True))]
+    more = [("flush of all caches", daemon.flush), ("rotation of keys, old ones kept", parts.rotate_keys)]
     trouble = Trouble(parts, real_parts(parts), seed, more=more)
     samples, end = [], time.monotonic() + seconds
     while time.monotonic() < end and not trouble.failure:
