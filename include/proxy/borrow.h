@@ -82,7 +82,9 @@ void upstream_cancel(struct upstream_call *c);
 bool upstream_has_other(const struct upstream_call *c);
 /* What became of the request, once per borrow; later words are ignored. latency_ms: to the first byte of the answer. */
 void upstream_answered(struct upstream_call *c, int status, double latency_ms);
-void upstream_failed(struct upstream_call *c, const char *why); /* silent, closed, malformed; fixed text */
+/* No answer. silent: none in time; else closed, or malformed, which like a status of 502, 503 or 504 counts only while
+   another address could do better: of the last one it may be the fault of one request, and costs nobody time. */
+void upstream_failed(struct upstream_call *c, bool silent, const char *why);
 /* Nothing more of it is needed. Not told: it was ended for a reason of our own. */
 void upstream_forget(struct upstream_call *c);
 /* A connect that failed, in fixed words for log and answers. */

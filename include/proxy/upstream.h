@@ -31,7 +31,4 @@ void upstream_close(struct upstream *u);
 /* Would one made of c behave the same? (Then a new configuration can keep this one.) */
 bool upstream_same(const struct upstream *u, const struct upstream_config *c);
 
-size_t upstream_idle(const struct upstream *u);
-size_t upstream_open(const struct upstream *u);
-size_t upstream_inflight(const struct upstream *u); /* requests there, or on their way */
 #endif

@@ -258,9 +258,11 @@ void upstream_answered(struct upstream_call *call, int status, double latency_ms
         tell(call, OUTCOME_GOOD, status < 500 ? latency_ms : -1, NULL); /* to fail fast is not to be fast */
 }
 
-void upstream_failed(struct upstream_call *call, const char *why)
+void upstream_failed(struct upstream_call *call, bool silent, const char *why)
 {
-    tell(call, OUTCOME_FAILED, -1, why);
+    if (!call->untold) return;
+    bool counts = silent || has_peer(call->upstream, call->member);
+    tell(call, counts ? OUTCOME_FAILED : OUTCOME_UNKNOWN, -1, why);
 }
 
 void upstream_forget(struct upstream_call *call)

@@ -161,7 +161,7 @@ static void fail(struct request *r, enum reason reason, const char *detail)
     r->detail = detail;
     /* One that was kept and ends unheard says nothing of its address: both sides may let go of an idle connection. */
     bool stale = r->up_reused && !r->up_answered && reason == REASON_UPSTREAM_CLOSED;
-    if (!stale) upstream_failed(&r->upstream_call, detail);
+    if (!stale) upstream_failed(&r->upstream_call, reason == REASON_UPSTREAM_TIMEOUT, detail);
     if (r->answer_started)
         request_abort(r, reason);
     else

@@ -8,6 +8,7 @@
 #include "proxy/borrow.h"
 #include "proxy/health.h"
 #include "proxy/upstream_parts.h"
+#include "proxy/upstream_report.h"
 
 static void on_change(struct group *g);
 static void on_vacant(struct group *g);
@@ -121,6 +122,7 @@ void upstream_release(struct upstream *u)
     upstream_close(u);
     u->active_n = 0;
     for (size_t i = 0; i < u->group.conf.endpoints_n; i++) endpoint_stop(&u->endpoints[i]);
+    upstream_gauges(u); /* none of what it was is left in the metrics */
     u->refs = 0;
     if (u->group.members_n == 0) destroy(u);
 }
@@ -146,19 +148,4 @@ bool upstream_same(const struct upstream *u, const struct upstream_config *c)
     for (size_t i = 0; same && i < a->endpoints_n; i++)
         same = slice_eq(a->endpoints[i].url, b->endpoints[i].url);
     return same;
-}
-
-size_t upstream_idle(const struct upstream *u)
-{
-    return u->group.idle_n;
-}
-
-size_t upstream_open(const struct upstream *u)
-{
-    return u->group.open_n;
-}
-
-size_t upstream_inflight(const struct upstream *u)
-{
-    return u->group.inflight;
 }
