@@ -391,3 +391,17 @@ def test_killed_and_started_again(doorward, recorder, engine, issuer):
         thread.join(10)
     assert set(answered) == {200} and len(answered) > 50
     assert len(lost) <= 3 * 8, "no more than what was in flight each time"
+
+
+def test_without_a_file(doorward, recorder, engine, redis):
+    """All of it from variables, one with a password that is no longer in the environment."""
+    port = harness.free_port()
+    daemon = doorward(env={"CWMS_API_URL": recorder.url + "/cwms-data", "OPA_URL": engine.url, "HOST": "127.0.0.1",
+                           "PORT": port, "REDIS_URL": redis.url.replace("redis://", "redis://:secret@")},
+                      arguments=["--drop-in"], port=port)
+    for i in range(2):
+        os.kill(daemon.process.pid, signal.SIGHUP)
+        harness.eventually(lambda n=i + 1: len([x for x in list(daemon.lines) if x["event"] == "reloaded"]) == n, "reloaded")
+    assert [x["changed"] for x in daemon.lines if x["event"] == "reloaded"] == [[], []]
+    assert not [x for x in daemon.lines if x["event"] == "reload_partly"]
+    assert daemon.curl("/health").status == 200
