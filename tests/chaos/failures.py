@@ -175,6 +175,21 @@ TABLE = [
     rests("upstream", "upstream_unreachable", 502),
 ]
 
+def budget(dependency, fault, step):
+    """listen.budget_ms ends before the part's own time does."""
+    reason = "budget_exceeded"
+    return Row(dependency, fault, 504, reason, "listen.budget_ms", ("requests_ended_total", {"reason": reason}),
+               (f'"reason":"{reason}"', f'"step":"{step}"'))
+
+
+BUDGET = [
+    budget("policy", "answer_hang", "decide"),
+    budget("context", "connect_hang", "identify"),
+    budget("issuer", "answer_hang", "authenticate"),
+    budget("upstream", "connect_hang", "connect"),
+    budget("upstream", "slow", "forward"),
+]
+
 ABOUT = {
     "redis": ("Redis", """
 Nobody notices: contexts come from the profile API instead, and the answer is right. `/ready` stays 200 and says
@@ -199,6 +214,10 @@ What it does not answer is 502, or 504 when it was too slow; what it answers is 
 that came off the pool, is idempotent, sent no body and saw no byte of an answer is sent once more first. An answer that
 breaks off after its head has gone to the client is broken off there too."""),
 }
+
+ABOUT_BUDGET = """
+Where the times of all parts together are too long for a client, `listen.budget_ms` ends the waiting, whatever it is for;
+the log names the step."""
 
 HEAD = """# When a part fails
 
@@ -234,12 +253,12 @@ def fault_text(row):
 
 def page():
     out = [HEAD]
-    for dependency, (title, about) in ABOUT.items():
+    sections = [(title, about, [row for row in TABLE if row.dependency == dependency], False)
+                for dependency, (title, about) in ABOUT.items()]
+    for title, about, rows, named in [*sections, ("The budget of a request", ABOUT_BUDGET, BUDGET, True)]:
         out += [f"## {title}\n", about.strip() + "\n",
                 "| it | client sees | at most after | metric | log |", "|---|---|---|---|---|"]
-        for row in TABLE:
-            if row.dependency != dependency:
-                continue
+        for row in rows:
             name, labels = row.metric
             reasons = " or ".join(f"`{reason}`" for reason in either(row.reason))
             sees = f"{row.status} {reasons}" if row.reason != "forwarded" else \
@@ -247,7 +266,8 @@ def page():
             wait = "at once" if not row.at_most else f"`{row.at_most}`" if "." in row.at_most else row.at_most
             said = ", ".join(" or ".join(f"`{one}`" for one in either(text)) for text in row.line)
             metric = " or ".join(f"`{name}{label_text(label)}`" for label in every(labels))
-            out.append(f"| {fault_text(row)} | {sees} | {wait} | {metric} | {said} |")
+            it = f"{ABOUT[row.dependency][0].split(',')[0]}: {fault_text(row)}" if named else fault_text(row)
+            out.append(f"| {it} | {sees} | {wait} | {metric} | {said} |")
         out.append("")
     return "\n".join(out)
 

@@ -14,6 +14,7 @@ from parts import TIMEOUTS
 
 AT_ONCE_MS = 250  # what is not waited for at all; the machine may be busy
 SLACK_MS = 700
+BUDGET_MS = 300  # less than any of the times of parts.TIMEOUTS that it stands before
 HEALS_S = 15
 OPENS = {"redis": "answer_hang"}  # what opens its breaker; without connection it is not asked anyway
 FAILURES = 5  # breakers.failures
@@ -222,6 +223,24 @@ def test_known_keys_outlive_their_issuer(fault, parts, doorward):
     parts.faults.set("issuer", fault)
     way = Way(parts, daemon)
     assert way.works()
+
+
+@pytest.mark.parametrize("row", failures.BUDGET, ids=lambda row: f"{row.dependency}-{row.fault}")
+def test_budget(row, parts, doorward):
+    if row.dependency == "issuer":
+        parts.faults.set("issuer", row.fault)
+    daemon = doorward(parts.config(listen={"budget_ms": BUDGET_MS}, breakers=BREAKERS))
+    way = WAYS[row.dependency](parts, daemon)
+    if row.dependency != "issuer":
+        harness.eventually(way.works, "all is well", HEALS_S)
+        parts.faults.set(row.dependency, row.fault)
+    answer, ms, id = way.request()
+    assert answer.status == row.status and answer.json["code"] == row.reason, answer
+    assert BUDGET_MS - 20 <= ms <= BUDGET_MS + SLACK_MS, f"{ms} ms"
+    daemon.wait_for_line(id, *row.line)
+    assert moved(daemon, row, {}) >= 1
+    parts.faults.heal(row.dependency)
+    harness.eventually(way.works, "works again", HEALS_S)
 
 
 def test_every_fault_of_every_dependency_has_its_row():
