@@ -1,6 +1,8 @@
 """Mixed load while every part is killed, stopped, cut off and made to lie, by chance: nothing leaks, every request is
 accounted for, nothing is forwarded without an allow, and afterwards all is as before, without a hand."""
+import json
 import random
+import signal
 import statistics
 import time
 
@@ -44,11 +46,22 @@ def quiet(daemon):
     return sizes(daemon)
 
 
+def reload(daemon):
+    """With another number in it each time, so that there is something to take over."""
+    with open(daemon.config_file, encoding="utf-8") as file:
+        said = json.load(file)
+    said["decisions"]["ttl_s"] = 10 + (said["decisions"]["ttl_s"] + 1) % 10
+    with open(daemon.config_file, "w", encoding="utf-8") as file:
+        json.dump(said, file)
+    daemon.process.child.send_signal(signal.SIGHUP)
+
+
 def run(parts, daemon, seconds, seed):
     """(rows, what was done, sizes along the way, when all was well again)"""
     client = Client(parts, [daemon.port], MIX, rate=RATE, crowd=800, seed=seed)
     time.sleep(min(10, seconds / 6))
-    more = [("flush of all caches", daemon.flush), ("rotation of keys, old ones kept", parts.rotate_keys)]
+    more = [("flush of all caches", daemon.flush), ("rotation of keys, old ones kept", parts.rotate_keys),
+            ("reload", lambda: reload(daemon))]
     trouble = Trouble(parts, real_parts(parts), seed, more=more)
     samples, end = [], time.monotonic() + seconds
     while time.monotonic() < end and not trouble.failure:
