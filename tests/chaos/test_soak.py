@@ -28,6 +28,7 @@ def config(parts):
     return merged(parts.config(), {
         "upstream": {"url": None, "urls": [f"http://127.0.0.1:{parts.ports[link]}/cwms-data"
                                            for link in ("upstream", "upstream2")], "idle_timeout_ms": 2000},
+        "upstreams": {"other": {"idle_timeout_ms": 2000}},
         "context": {"memory_ttl_s": 8, "memory_entries": 400, "max_inflight": CAP},
         "decisions": {"ttl_s": 15, "max_entries": 500}, "policy": {"max_inflight": CAP},
         "tokens": {"cache_entries": 400}, "breakers": {"max_rest_ms": 3000},
