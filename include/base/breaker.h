@@ -1,7 +1,10 @@
 /* base/breaker: closed, open, half-open as pure state; time and chance are passed in. It opens after `failures` in a
    row, or when of `volume` calls and more within `window_ms` the part `ratio` failed. It rests for `rest_ms`, twice as
    long with each trial that fails, at most `max_rest_ms`, give or take a fifth by chance; then one trial is let
-   through: success closes it, failure opens it again. */
+   through: success closes it, failure opens it again. A trial that has no outcome yet (a client that takes its time over
+   what it sends, an answer that is slow) is not waited for longer than `rest_ms`: then one more is let through.
+   In a row are failures of calls that began behind the last success: many that failed at the same time while others were
+   answered say something of what they asked, not of the party. */
 #ifndef BASE_BREAKER_H
 #define BASE_BREAKER_H
 
@@ -23,11 +26,12 @@ struct breaker {
     struct breaker_rules rules;
     enum breaker_state state; /* OPEN also when the rest is over and nobody has asked since */
     const char *why;          /* fixed text: what made it so; NULL in the beginning */
-    uint32_t ticket;          /* of calls that are let through now; news of an older one is late */
-    bool trial_out;
+    uint32_t ticket;          /* of calls that are let through now; one more with each success and each change */
+    uint32_t changed;         /* what it was when the state last changed; news of an older one is late */
+    unsigned trials_out;
     unsigned in_a_row;
     unsigned trials_failed; /* since it was last closed */
-    int64_t until_ms;       /* open: the end of the rest */
+    int64_t until_ms;       /* open: the end of the rest; half open: when one more trial may go */
     int64_t half_ms;        /* when the half of the window that is counted now began */
     struct breaker_half {
         uint32_t calls, failures;
@@ -37,7 +41,7 @@ struct breaker {
 void breaker_init(struct breaker *b, const struct breaker_rules *rules);
 /* Other rules from now on; its state stays. */
 void breaker_adjust(struct breaker *b, const struct breaker_rules *rules);
-/* May a call be made now? Half open only one may until its outcome is told. Whoever is let through tells what became of
+/* May a call be made now? Half open only one may until its outcome is told, or is long in coming. Whoever is let through tells what became of
    it, with the ticket: success, failure (a call given up on its deadline is one), or that it was given up without an
    outcome. News of calls from before the breaker last changed is late and changes nothing. */
 bool breaker_allows(struct breaker *b, int64_t now_ms, uint32_t *ticket);

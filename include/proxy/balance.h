@@ -3,7 +3,8 @@
    Each candidate stands in one tier:
      limited  its breaker is not closed: nothing but one trial when its rest is over. The first request that may be tried
               (`trial`: its method is idempotent) goes there, so that what is back is seen. When there is nobody else, a
-              trial is made once `rest_ms` have passed since it was last ejected, however long its rest has grown.
+              trial is made once `rest_ms` have passed since it was last ejected, however long its rest has grown, and
+              one more each `rest_ms` for which a trial has had no outcome.
      probing  new, or back: it has not given BALANCE_PROVEN good answers yet. Only `fastest` minds: such a one gets at most
               one request at a time and one in BALANCE_SHARE, as long as there is a healthy one.
      healthy  all others.

@@ -1,5 +1,5 @@
 /* base/breaker: the state of one dependency's breaker. Called by the clients in remote/, authz/ and proxy/ around each
-   call. Refuses calls while open, and all but one while half open. */
+   call. Refuses calls while open, and all but one at a time while half open. */
 #include "base/breaker.h"
 
 #include <stddef.h>
@@ -24,8 +24,8 @@ static void turn(struct breaker *b, enum breaker_state s, const char *why)
 {
     b->state = s;
     b->why = why;
-    b->trial_out = false;
-    b->ticket++;
+    b->trials_out = 0;
+    b->changed = ++b->ticket;
     b->in_a_row = 0;
     b->now = b->before = (struct breaker_half){0, 0};
 }
@@ -45,6 +45,12 @@ static void open_up(struct breaker *b, int64_t now_ms, double fraction, const ch
     turn(b, BREAKER_OPEN, why);
 }
 
+/* Whoever has a trial and says nothing does not keep it from all others for ever. */
+static bool trial_is_free(const struct breaker *b, int64_t now_ms)
+{
+    return b->trials_out == 0 || now_ms >= b->until_ms;
+}
+
 bool breaker_allows(struct breaker *b, int64_t now_ms, uint32_t *ticket)
 {
     if (b->state == BREAKER_OPEN) {
@@ -52,8 +58,9 @@ bool breaker_allows(struct breaker *b, int64_t now_ms, uint32_t *ticket)
         turn(b, BREAKER_HALF_OPEN, "the rest is over");
     }
     if (b->state == BREAKER_HALF_OPEN) {
-        if (b->trial_out) return false;
-        b->trial_out = true;
+        if (!trial_is_free(b, now_ms)) return false;
+        b->until_ms = now_ms + (b->rules.rest_ms ? b->rules.rest_ms : 1);
+        b->trials_out++;
     }
     *ticket = b->ticket;
     return true;
@@ -81,7 +88,8 @@ static bool too_many_failed(const struct breaker *b)
 /* While open and while half open without its trial no ticket is out that is not late. */
 static bool is_late(const struct breaker *b, uint32_t ticket)
 {
-    return ticket != b->ticket || b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && !b->trial_out);
+    bool old = (int32_t)(ticket - b->changed) < 0;
+    return old || b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && b->trials_out == 0);
 }
 
 void breaker_success(struct breaker *b, uint32_t ticket, int64_t now_ms)
@@ -93,6 +101,7 @@ void breaker_success(struct breaker *b, uint32_t ticket, int64_t now_ms)
         return;
     }
     b->in_a_row = 0;
+    b->ticket++;
     count(b, now_ms, 0);
 }
 
@@ -105,7 +114,7 @@ void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double 
         return;
     }
     count(b, now_ms, 1);
-    b->in_a_row++;
+    if (ticket == b->ticket) b->in_a_row++; /* else others were answered since it began */
     if (b->rules.failures && b->in_a_row >= b->rules.failures)
         open_up(b, now_ms, fraction, "failures in a row");
     else if (too_many_failed(b))
@@ -115,14 +124,13 @@ void breaker_failure(struct breaker *b, uint32_t ticket, int64_t now_ms, double 
 void breaker_abandon(struct breaker *b, uint32_t ticket)
 {
     if (is_late(b, ticket) || b->state != BREAKER_HALF_OPEN) return;
-    b->trial_out = false;
-    b->ticket++;
+    if (--b->trials_out == 0) b->changed = ++b->ticket;
 }
 
 bool breaker_would_allow(const struct breaker *b, int64_t now_ms)
 {
     if (b->state == BREAKER_OPEN) return now_ms >= b->until_ms;
-    return b->state == BREAKER_CLOSED || !b->trial_out;
+    return b->state == BREAKER_CLOSED || trial_is_free(b, now_ms);
 }
 
 void breaker_wake(struct breaker *b, int64_t now_ms)

@@ -87,10 +87,12 @@ static struct candidate *pick_tiered(struct balance *b, struct candidate *const 
     return take(b, v, healthy, n);
 }
 
-static struct candidate *pick_trial(struct candidate *const *v, size_t n, const struct tried *tried, int64_t now_ms)
+/* more: also beside a trial that is long in coming; only where nobody else is left, since the next may take as long. */
+static struct candidate *pick_trial(struct candidate *const *v, size_t n, const struct tried *tried, bool more,
+                                    int64_t now_ms)
 {
     for (size_t i = 0; i < n; i++) {
-        bool limited = balance_tier(v[i]) == TIER_LIMITED;
+        bool limited = balance_tier(v[i]) == TIER_LIMITED && (more || v[i]->breaker.trials_out == 0);
         if (limited && is_free(v[i], tried) && breaker_would_allow(&v[i]->breaker, now_ms)) return v[i];
     }
     return NULL;
@@ -112,7 +114,7 @@ static struct candidate *pick_rested(struct candidate *const *v, size_t n, const
 struct candidate *balance_pick(struct balance *b, struct candidate *const *v, size_t n, const struct tried *tried,
                                bool trial, int64_t now_ms)
 {
-    struct candidate *found = trial ? pick_trial(v, n, tried, now_ms) : NULL;
+    struct candidate *found = trial ? pick_trial(v, n, tried, false, now_ms) : NULL;
     if (found || n == 0) return found;
     if (b->policy == BALANCE_FASTEST) {
         found = pick_tiered(b, v, n, tried, now_ms);
@@ -120,6 +122,6 @@ struct candidate *balance_pick(struct balance *b, struct candidate *const *v, si
         size_t at = best(b, v, n, tried, TIER_PROBING, TIER_HEALTHY, now_ms);
         if (at < n) found = take(b, v, at, n);
     }
-    if (!found) found = pick_trial(v, n, tried, now_ms);
+    if (!found) found = pick_trial(v, n, tried, true, now_ms);
     return found ? found : pick_rested(v, n, tried, now_ms);
 }

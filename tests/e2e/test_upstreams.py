@@ -249,6 +249,72 @@ def test_no_more_than_may_be_there(balanced, backends):
         client.close()
 
 
+class Moody:
+    """The only address of an upstream, by path: silent, closed, garbage, an upload that is waited for, else well."""
+
+    def __init__(self):
+        self.server = harness.ScriptedUpstream(self.script)
+        self.url = self.server.url
+
+    @staticmethod
+    def script(conversation):
+        while request := conversation.until(b"\r\n\r\n"):
+            if b"/silent" in request:
+                conversation.more()
+                return
+            if b"/closed" in request:
+                return
+            if b"/garbage" in request:
+                conversation.send(b"no HTTP\r\n\r\n")
+                return
+            if request.startswith(b"POST"):
+                conversation.exactly(1000)
+            conversation.send(harness.OK_ANSWER)
+
+
+@pytest.fixture
+def moody():
+    one = Moody()
+    yield one
+    one.server.stop()
+
+
+def test_who_asks_for_what_fails_takes_the_only_address_from_nobody(balanced, moody):
+    """Whatever one client brings about: many silences that end at the same time while others are answered, and endless
+    closings and garbage."""
+    daemon = balanced([moody], response_timeout_ms=1500)
+    silent = [daemon.client() for _ in range(8)]
+    for client in silent:
+        client.send(b"GET /silent HTTP/1.1\r\nHost: a\r\n\r\n")
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert daemon.curl("/x").status == 200
+    for client in silent:
+        assert client.until(b"\r\n").startswith(b"HTTP/1.1 504 ")
+        client.close()
+    for path in ("/closed", "/garbage"):
+        for _ in range(10):
+            assert daemon.curl(path, "-X", "POST").status == 502
+            assert daemon.curl(path).status == 502
+        assert daemon.curl("/x").status == 200
+    assert daemon.metric("doorward_upstream_ejections_total", admin=True, upstream="default") == 0
+
+
+def test_a_trial_that_takes_its_time_keeps_nobody_out(balanced, moody):
+    """An upload that never ends, begun when the only address may be tried again."""
+    daemon = balanced([moody], response_timeout_ms=300, more={"breakers": {"rest_ms": 1000}})
+    for _ in range(3):
+        assert daemon.curl("/silent").status == 504
+    assert daemon.curl("/x").status == 502
+    time.sleep(1.3)
+    client = daemon.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n.")
+    time.sleep(0.1)
+    assert daemon.curl("/x").status == 502
+    harness.eventually(lambda: daemon.curl("/x").status == 200, "another trial", 3)
+    client.close()
+
+
 def test_a_name(balanced, backends):
     """localhost, whatever it has of addresses here, and an API on one of them: nobody notices."""
     [only] = backends("a")

@@ -217,6 +217,10 @@ static void all_limited(void **state)
     eject(0, 0);
     assert_int_equal(pick(999), -1);
     assert_int_equal(pick(1000), 0);
+    /* one whose trial is long in coming is not given up for it, where there is nobody else */
+    assert_true(breaker_allows(&t.candidates[0].breaker, 1000, &ticket));
+    assert_int_equal(pick(1999), -1);
+    assert_int_equal(pick(2000), 0);
     t.candidates[0].out = true;
     assert_int_equal(pick(2000), -1);
 }
