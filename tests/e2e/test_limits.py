@@ -256,10 +256,11 @@ def test_a_thousand_slow_senders(doorward, recorder, engine, issuer):
             client.send(start[i:i + 1])
     for client in clients[:300]:
         client.send(b"x" * 500)
+    harness.eventually(lambda: len(statuses) > 20, "others are served meanwhile")
     stop.set()
     thread.join()
     grown = daemon.rss_kib() - before
-    assert {s for s, _ in statuses} == {200} and len(statuses) > 20
+    assert {s for s, _ in statuses} == {200}
     assert sorted(t for _, t in statuses)[len(statuses) // 2] < 0.1
     if not is_sanitized(harness.BIN):
         assert grown < 6 * 1024, f"{grown} KiB for 1000 connections"
