@@ -197,7 +197,7 @@ def test_redis_keeps_verified_contexts(start, api, issuer, redis):
         assert proxy.curl(f"/cwms-data/offices?n={i}", authorization=token).status == 200
     assert api.profiles_asked() == 1
     (key,) = redis.keys()
-    assert 1700 < redis.command("TTL", key) <= 1800
+    assert 1600 < redis.command("TTL", key) <= 1800  # less what chance takes off (context.jitter)
     durations = [labels for name, labels in proxy.metrics()
                  if name == "authorizer_proxy_cache_operation_duration_seconds_count"]
     assert durations and all({key for key, _ in labels} == {"operation", "result"} for labels in durations)
