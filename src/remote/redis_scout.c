@@ -25,6 +25,8 @@ struct redis_scout {
     struct deadline next;
     bool asked;
     int64_t asked_ms;
+    void (*done)(void *arg); /* of its end */
+    void *done_arg;
 };
 
 static void on_up(void *arg);
@@ -103,29 +105,22 @@ struct redis_scout *redis_scout_create(const struct redis_scout_config *c)
     return s;
 }
 
-struct ending {
-    struct redis_scout *scout;
-    void (*done)(void *arg);
-    void *arg;
-};
-
 static void on_link_gone(void *arg)
 {
-    struct ending *e = arg;
-    void (*done)(void *arg) = e->done;
-    void *done_arg = e->arg;
-    free(e->scout->places);
-    free(e->scout);
-    free(e);
+    struct redis_scout *s = arg;
+    void (*done)(void *arg) = s->done;
+    void *done_arg = s->done_arg;
+    free(s->places);
+    free(s);
     done(done_arg);
 }
 
 void redis_scout_destroy(struct redis_scout *s, void (*done)(void *arg), void *arg)
 {
-    struct ending *e = xzalloc(sizeof *e);
-    *e = (struct ending){s, done, arg};
+    s->done = done;
+    s->done_arg = arg;
     deadline_stop(&s->next);
-    redis_link_destroy(s->link, on_link_gone, e);
+    redis_link_destroy(s->link, on_link_gone, s);
 }
 
 static void put(struct redis_scout *s, size_t at, const struct redis_place *places, size_t n)

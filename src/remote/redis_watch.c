@@ -28,6 +28,8 @@ struct redis_watch {
     bool warned;
     bool stopped;
     const char *why_not;
+    void (*done)(void *arg); /* of its end */
+    void *done_arg;
 };
 
 static void on_up(void *arg);
@@ -174,28 +176,21 @@ void redis_watch_stop(struct redis_watch *w)
     deadline_stop(&w->pinger);
 }
 
-struct ending {
-    struct redis_watch *watch;
-    void (*done)(void *arg);
-    void *arg;
-};
-
 static void on_link_gone(void *arg)
 {
-    struct ending *e = arg;
-    void (*done)(void *arg) = e->done;
-    void *done_arg = e->arg;
-    free(e->watch);
-    free(e);
+    struct redis_watch *w = arg;
+    void (*done)(void *arg) = w->done;
+    void *done_arg = w->done_arg;
+    free(w);
     done(done_arg);
 }
 
 void redis_watch_destroy(struct redis_watch *w, void (*done)(void *arg), void *arg)
 {
     CHECK(w->stopped && !w->asked, "stopped, and its node's row is empty");
-    struct ending *e = xzalloc(sizeof *e);
-    *e = (struct ending){w, done, arg};
-    redis_link_destroy(w->link, on_link_gone, e);
+    w->done = done;
+    w->done_arg = arg;
+    redis_link_destroy(w->link, on_link_gone, w);
 }
 
 void redis_watch_aim(struct redis_watch *w, const char *path, const char *host, int port)

@@ -108,4 +108,19 @@ static inline void identities_free(void)
     identity_free(&ids.lonely);
 }
 
+/* Of a group of tests. */
+static inline int identities_set_up(void **state)
+{
+    (void)state;
+    identities_make();
+    return 0;
+}
+
+static inline int identities_tear_down(void **state)
+{
+    (void)state;
+    identities_free();
+    return 0;
+}
+
 #endif

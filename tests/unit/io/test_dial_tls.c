@@ -255,25 +255,11 @@ static void unix_socket(void **state)
     finish();
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    identities_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    identities_free();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connects), cmocka_unit_test(resolved_already), cmocka_unit_test(says_why),
         cmocka_unit_test(silent),   cmocka_unit_test(unix_socket),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, identities_set_up, identities_tear_down);
 }

@@ -102,20 +102,6 @@ static void tells_the_expiry(void **state)
     tls_context_release(ctx);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    identities_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    identities_free();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,5 +110,5 @@ int main(void)
         cmocka_unit_test(tells_the_expiry),
         cmocka_unit_test(the_same),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, identities_set_up, identities_tear_down);
 }

@@ -199,20 +199,6 @@ static void garbage(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    identities_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    identities_free();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,5 +206,5 @@ int main(void)
         cmocka_unit_test(protocols),     cmocka_unit_test(renegotiation),
         cmocka_unit_test(garbage),       cmocka_unit_test(asks_without_reading),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, identities_set_up, identities_tear_down);
 }

@@ -427,20 +427,6 @@ static void no_name(void **state)
     link_close();
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    identities_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    identities_free();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,5 +438,5 @@ int main(void)
         cmocka_unit_test(closed_anywhere),    cmocka_unit_test(close_says_so),
         cmocka_unit_test(no_name),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, identities_set_up, identities_tear_down);
 }
