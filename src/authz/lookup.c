@@ -76,13 +76,15 @@ void sources_doubt(struct sources *s, bool told)
     s->reading = generation_ask(&s->generation, on_read_again, s);
 }
 
-/* A 5xx may come of this one profile: the same one again says no more than once. */
+/* A 5xx may come of this one profile: the same one again says no more than once; and of a credential that was not verified,
+   since anybody can make up another one, nothing. */
 static enum dependency_outcome blame(struct lookup *l, const struct fetch_answer *a)
 {
     if (l->hurried && a->outcome == FETCH_TIMEOUT) return DEPENDENCY_UNKNOWN; /* it was our queue that was slow */
     enum dependency_outcome o = blame_of(a);
     uint64_t whose, last = l->sources->last_500;
     if (a->outcome != FETCH_ANSWERED || a->status < 500 || o == DEPENDENCY_FAILED) return o;
+    if (!l->verified) return DEPENDENCY_UNKNOWN;
     memcpy(&whose, l->key, sizeof whose);
     l->sources->last_500 = whose;
     return whose == last ? DEPENDENCY_UNKNOWN : DEPENDENCY_FAILED;

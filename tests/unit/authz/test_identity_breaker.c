@@ -97,6 +97,25 @@ static void test_one_bad_profile_takes_nothing_away(void **state)
     assert_int_equal(state_shown(), 0);
 }
 
+/* Nor are credentials that anybody can make up, each another one. */
+static void test_made_up_credentials_take_nothing_away(void **state)
+{
+    (void)state;
+    open_breaking(false);
+    for (int n = 0; n < 50; n++) {
+        char digest[16];
+        snprintf(digest, sizeof digest, "made up %d", n);
+        struct token k = token_of(NULL, NULL, digest);
+        assert_true(ask_for(&k, FETCH_ANSWERED, 500));
+    }
+    assert_int_equal(state_shown(), 0);
+    for (int n = 0; n < 3; n++) { /* that it is not there is news from whomever */
+        struct token k = token_of(NULL, NULL, n == 0 ? "a" : n == 1 ? "b" : "c");
+        assert_true(ask_for(&k, FETCH_UNREACHABLE, 0));
+    }
+    assert_int_equal(state_shown(), 2);
+}
+
 static void test_rests_and_recovers(void **state)
 {
     (void)state;
@@ -154,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_what_opens_it),
         TEST(test_one_bad_profile_takes_nothing_away),
+        TEST(test_made_up_credentials_take_nothing_away),
         TEST(test_rests_and_recovers),
         TEST(test_redis_does_not_rest_with_it),
     };
