@@ -428,14 +428,15 @@ void stream_secure_server(struct stream *s, struct tls_context *ctx, stream_secu
     pull(t, true);
 }
 
-/* Whom the certificate must be for. False: it is no name that one could be for. */
+/* Whom the certificate must be for. False: it is no name that one could be for; to OpenSSL a dot in front means whatever
+   stands before it. */
 static bool expect_name(struct tls_stream *t, const char *name)
 {
     unsigned char bytes[16];
     bool literal = inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
     X509_VERIFY_PARAM *param = SSL_get0_param(t->ssl);
     size_t n = strlen(name);
-    if (n == 0 || n >= sizeof t->name) return false;
+    if (n == 0 || n >= sizeof t->name || name[0] == '.') return false;
     memcpy(t->name, name, n);
     if (!literal && SSL_set_tlsext_host_name(t->ssl, name) != 1) return false;
     if (!tls_context_verifies(t->ctx)) return true;

@@ -193,6 +193,12 @@ static void says_why(void **state)
     assert_string_equal(t.why, "the certificate is not for other.test");
     finish();
     start(false);
+    dial(to_tcp(".test")); /* not: whatever ends so */
+    wait_told(true, NULL);
+    assert_int_equal(t.status, TLS_CERTIFICATE);
+    assert_string_equal(t.why, "not a name that a certificate could be for");
+    finish();
+    start(false);
     dial(to_tcp("api.test"));
     wait_told(false, "HTTP/1.1 400 Bad Request\r\n\r\n");
     assert_int_equal(t.status, TLS_NOT_SPOKEN);
