@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "io/tls_fault.h"
+#include "io/tls_hello.h"
 
 #define RECORD_BYTES 16384
 #define SEALED_BYTES (RECORD_BYTES + 512) /* a record with all that is around it */
@@ -35,6 +36,7 @@ struct tls_stream {
     char *saved;            /* heap */
     struct deadline resume; /* goes on with what is there, in a turn of its own */
     enum state state;
+    struct tls_hello hello; /* of a client, to a server */
     bool server;
     bool began;             /* something came */
     bool running;
@@ -245,6 +247,11 @@ void tls_got(struct stream *s, struct slice bytes)
         return;
     }
     t->began = true;
+    if (t->server && t->state == SHAKES_HANDS &&
+        !tls_hello_take(&t->hello, bytes, SSL_version(t->ssl) == TLS1_2_VERSION)) {
+        refuse(t, blame(t, TLS_PROTOCOL, "the client's hello is too long"));
+        return;
+    }
     run(t);
 }
 

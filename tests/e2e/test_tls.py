@@ -251,6 +251,25 @@ def test_broken_hellos(secure, authority):
     assert https(secure, authority, "/pub").status == 200
 
 
+def test_a_hello_that_is_announced_too_long(secure):
+    """Nine bytes make OpenSSL take memory for as much as they say: refused before."""
+    before = failed(secure, "protocol")
+    for size, longer in ((16384, False), (16385, True), (131396, True)):
+        head = b"\x01" + size.to_bytes(3, "big")
+        for pieces in ((b"\x16\x03\x01\x00\x04" + head,), [bytes([b]) for b in b"\x16\x03\x01\x00\x04" + head],
+                       [b"\x16\x03\x01\x00\x01" + head[i:i + 1] for i in range(4)]):
+            with socket.create_connection(("127.0.0.1", secure.port), 10) as sock:
+                for piece in pieces:
+                    sock.sendall(piece)
+                sock.settimeout(10 if longer else 0.2)
+                if longer:
+                    assert sock.recv(100) == b"", "closed at once, and nothing said"
+                else:
+                    with pytest.raises(TimeoutError):
+                        sock.recv(100)
+    failures(secure, "protocol", before + 5)
+
+
 def test_wrong_name_is_the_clients_to_refuse(secure, authority):
     before = failed(secure, "alert")
     context = ssl.create_default_context(cafile=authority.file)
