@@ -44,6 +44,8 @@ struct tls_context *tls_context_hold(struct tls_context *ctx);
 void tls_context_release(struct tls_context *ctx); /* NULL: nothing */
 /* Made of the same? Then one may stand for the other (a configuration that was read again). Either may be NULL: plain. */
 bool tls_context_same(const struct tls_context *a, const struct tls_context *b);
+/* Is the same asked of clients, by the same authorities? */
+bool tls_context_asks_same(const struct tls_context *a, const struct tls_context *b);
 /* Unix time (s) when the first of its own certificates to do so expires; 0: it has none. */
 int64_t tls_context_expiry(const struct tls_context *ctx);
 /* A short word for a metric's label: not_tls, certificate, alert, protocol, timeout, closed. Any error. */

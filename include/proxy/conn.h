@@ -39,6 +39,7 @@ struct conn {
     uint64_t revision;        /* of the settings that say whether it is trusted */
     enum conn_state state;
     enum reason refused;      /* while it secures: what it is told behind that; FORWARDED: nothing */
+    const struct tls_context *tls; /* NULL: plain; its stream holds it */
     bool admin;               /* came in on the admin address */
     bool trusted;             /* the peer is one of trusted_proxies */
     bool counted;             /* by admission, under its address */
@@ -56,6 +57,9 @@ extern const struct stream_events conn_events;
 void conn_begin(struct conn *c);
 /* Likewise, with TLS first, all within header_timeout_ms. refused: FORWARDED, or as conn_refuse once it is secured. */
 void conn_secure(struct conn *c, struct tls_context *tls, enum reason refused);
+/* The listener asks more of whoever comes now, or another thing: a certificate of other authorities, TLS at all. Such a
+   connection ends with its next answer. */
+bool conn_is_outdated(const struct conn *c);
 /* Instead of conn_begin: answers with that reason before anything is read, and ends. */
 void conn_refuse(struct conn *c, enum reason reason);
 

@@ -30,6 +30,7 @@ struct tls_context {
     int64_t expires_s;
     bool verifies;
     unsigned char made_of[32]; /* SHA-256 */
+    unsigned char asks[32];    /* likewise, of what is asked of clients */
 };
 
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n, const unsigned char *in, unsigned n,
@@ -177,7 +178,9 @@ static struct tls_context *begin(const SSL_METHOD *method, const struct tls_conf
     ctx->ssl = SSL_CTX_new(method);
     CHECK(ctx->ssl, "memory for a TLS context");
     harden(ctx->ssl);
+    struct tls_config asks = {.ca = c->ask == TLS_ASK_NONE ? SLICE("") : c->ca, .ask = c->ask};
     digest(c, server, ctx->made_of);
+    digest(&asks, server, ctx->asks);
     return ctx;
 }
 
@@ -267,6 +270,11 @@ void tls_context_release(struct tls_context *ctx)
 bool tls_context_same(const struct tls_context *a, const struct tls_context *b)
 {
     return a == b || (a && b && CRYPTO_memcmp(a->made_of, b->made_of, sizeof a->made_of) == 0);
+}
+
+bool tls_context_asks_same(const struct tls_context *a, const struct tls_context *b)
+{
+    return CRYPTO_memcmp(a->asks, b->asks, sizeof a->asks) == 0;
 }
 
 int64_t tls_context_expiry(const struct tls_context *ctx)

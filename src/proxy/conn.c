@@ -9,6 +9,7 @@
 #include "base/metric.h"
 #include "io/tls.h"
 #include "proxy/admission.h"
+#include "proxy/keypair.h"
 #include "proxy/request.h"
 #include "proxy/websocket.h"
 
@@ -316,8 +317,17 @@ void conn_secure(struct conn *c, struct tls_context *tls, enum reason refused)
 {
     c->state = CONN_SECURES;
     c->refused = refused;
+    c->tls = tls;
     deadline_start(c->proxy->settings->header_timeout, &c->deadline);
     stream_secure_server(&c->stream, tls, on_conn_secured);
+}
+
+bool conn_is_outdated(const struct conn *c)
+{
+    const struct keypair *keypair = c->admin ? NULL : c->proxy->settings->keypair;
+    if (!keypair) return false;
+    const struct tls_context *now = keypair_context(keypair);
+    return c->tls != now && (!c->tls || !tls_context_asks_same(c->tls, now));
 }
 
 void conn_refuse(struct conn *c, enum reason reason)

@@ -57,7 +57,8 @@ void request_begin(struct conn *c, struct slice head_bytes)
     enum reason reason =
         parser_head(&c->parser, head_bytes, r->arena, (size_t)r->conf->listen.max_headers, false);
     int64_t most = r->conf->listen.max_requests_per_connection;
-    r->keep_alive = reason == REASON_FORWARDED && c->parser.head.keep_alive && (most == 0 || c->served < most);
+    r->keep_alive = reason == REASON_FORWARDED && c->parser.head.keep_alive && (most == 0 || c->served < most) &&
+                    !conn_is_outdated(c);
     r->body_held = !c->parser.complete;
     peer_identify(r);
     r->step = STEP_ADMIT;

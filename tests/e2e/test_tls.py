@@ -467,6 +467,34 @@ def test_renewal_when_told(start, authority, tmp_path):
     kept.close()
 
 
+def test_who_came_before_more_was_asked_ends_with_the_next_answer(start, authority, pair, clients):
+    """A connection without a certificate is not kept for ever by one who keeps it busy, once certificates are required."""
+    daemon = start(pair, client_ca_file=authority.file, client_certificates="optional")
+    without, shown = connect(daemon.port, authority), connect(daemon.port, authority, clients["good"])
+    for sock in (without, shown):
+        sock.sendall(GET)
+        assert answer(sock).endswith(b"ok")
+    with open(daemon.config_file, encoding="utf-8") as file:
+        config = json.load(file)
+    config["listen"]["tls"]["client_certificates"] = "required"
+    with open(daemon.config_file, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    daemon.process.child.send_signal(signal.SIGHUP)
+    harness.eventually(lambda: daemon.log_text().count('"reloaded"') == 1, "reloaded")
+    for sock in (without, shown):
+        sock.sendall(GET)
+        assert b"\r\nConnection: close\r\n" in answer(sock)
+        assert sock.recv(100) == b""
+        sock.close()
+    again = connect(daemon.port, authority, clients["good"])
+    daemon.process.child.send_signal(signal.SIGHUP)
+    harness.eventually(lambda: daemon.log_text().count('"reloaded"') == 2, "reloaded")
+    for _ in range(2):
+        again.sendall(GET)
+        assert answer(again).endswith(b"ok"), "nothing else is asked"
+    again.close()
+
+
 def test_expired_is_shown_and_told(start, authority):
     daemon = start(authority.issue("proxy.test", not_after_past=True))
     line = harness.eventually(lambda: [line for line in list(daemon.lines) if line["event"] == "certificate_expired"],
