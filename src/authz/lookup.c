@@ -159,14 +159,12 @@ static bool ask_api(struct lookup *l, struct found *refusal)
     return false;
 }
 
-/* Those whose turn has come. Whoever is told may end the sources. */
-static void take_turns(struct sources *s)
+/* Those whose turn has come. Whoever is told may end the sources: then *gone, which s->gone points to. */
+static void take_turns(struct sources *s, const bool *gone)
 {
     enum dependency_word word;
     struct dependency_call *slot;
-    bool gone = false;
-    s->gone = &gone;
-    while (!gone && (slot = dependency_turn(&s->api, &s->calls, loop_now_ms(s->loop), &word))) {
+    while (!*gone && (slot = dependency_turn(&s->api, &s->calls, loop_now_ms(s->loop), &word))) {
         struct lookup *l = container_of(slot, struct lookup, slot);
         deadline_stop(&l->patience);
         if (word == DEPENDENCY_GO)
@@ -174,7 +172,6 @@ static void take_turns(struct sources *s)
         else
             end(l, refusal_of(s, word));
     }
-    if (!gone) s->gone = NULL;
 }
 
 static void on_patience_over(struct deadline *d)
@@ -268,7 +265,8 @@ static void on_profile(const struct fetch_answer *a, void *arg)
     if (f.shared) store(l, f.user);
     s->gone = &gone;
     end(l, f);
-    if (!gone) take_turns(s);
+    if (!gone) take_turns(s, &gone);
+    if (!gone) s->gone = NULL;
 }
 
 int64_t lookup_credential_end(const struct sources *s, const struct token *t)

@@ -123,14 +123,12 @@ static void send_late(struct question *q)
     send_question(q, buf_slice(&q->body), left_ms);
 }
 
-/* Those whose turn has come. Whoever is told may end the engine. */
-static void take_turns(struct engine *e)
+/* Those whose turn has come. Whoever is told may end the engine: then *gone, which e->gone points to. */
+static void take_turns(struct engine *e, const bool *gone)
 {
     enum dependency_word word;
     struct dependency_call *slot;
-    bool gone = false;
-    e->gone = &gone;
-    while (!gone && (slot = dependency_turn(&e->dependency, &e->calls, loop_now_ms(e->loop), &word))) {
+    while (!*gone && (slot = dependency_turn(&e->dependency, &e->calls, loop_now_ms(e->loop), &word))) {
         struct question *q = container_of(slot, struct question, slot);
         deadline_stop(&q->patience);
         if (word == DEPENDENCY_GO)
@@ -138,7 +136,6 @@ static void take_turns(struct engine *e)
         else
             q->on_refused(q, word);
     }
-    if (!gone) e->gone = NULL;
 }
 
 static void on_answer(const struct fetch_answer *fetched, void *arg)
@@ -153,7 +150,8 @@ static void on_answer(const struct fetch_answer *fetched, void *arg)
     e->gone = &gone;
     q->on_answered(q, &a, fetched);
     answer_free(&a);
-    if (!gone) take_turns(e);
+    if (!gone) take_turns(e, &gone);
+    if (!gone) e->gone = NULL;
 }
 
 static void on_patience_over(struct deadline *d)
