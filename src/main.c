@@ -114,15 +114,25 @@ static void raise_open_files(int64_t connections)
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
     files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
     setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur < wanted)
-        log_event(LOG_WARN, "open_files", SLICE("fewer may be open than listen.max_connections can need"));
+    if (files.rlim_cur >= wanted || !log_on(LOG_WARN)) return;
+    struct log_line line;
+    log_begin(&line, LOG_WARN, SLICE("open_files"));
+    json_field_string(&line.json, "detail",
+                      SLICE("fewer files may be open than listen.max_connections can need: raise the limit (ulimit -Hn, "
+                            "LimitNOFILE) or lower the option"));
+    json_field_int(&line.json, "may", (long long)files.rlim_cur);
+    json_field_int(&line.json, "need", (long long)wanted);
+    log_end(&line);
 }
 
 static void on_hangup(int signum, void *arg)
 {
     struct run *run = arg;
     (void)signum;
-    if (reload(&run->proxy, run->source)) raise_open_files(run->proxy.settings->conf->listen.max_connections);
+    int64_t before = run->proxy.settings->conf->listen.max_connections;
+    if (!reload(&run->proxy, run->source)) return;
+    int64_t now = run->proxy.settings->conf->listen.max_connections;
+    if (now != before) raise_open_files(now);
 }
 
 static void on_drained(struct proxy *p)

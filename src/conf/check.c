@@ -107,6 +107,32 @@ static void check_budget(const struct checking *k)
     }
 }
 
+static void warn_unused_tls(const struct checking *k, struct conf_tls tls, const char *path, bool secure)
+{
+    if (secure || (!tls.ca.n && !(tls.certificate.n && tls.key.n))) return; /* one without the other is refused */
+    buf_printf(k->l->warnings, "%s.tls: given, but not used: the URL is of plain %s\n", path,
+               strcmp(path, "redis") == 0 ? "redis, not rediss" : "http, not https");
+}
+
+/* Not wrong where the URL comes from elsewhere; but who gave certificates may think that nobody can listen. */
+static void check_unused_tls(const struct checking *k)
+{
+    const struct conf *c = k->conf;
+    const struct slice https = SLICE("https:");
+    bool context = slice_starts(c->context.url, https) || slice_starts(c->context.service_url, https);
+    warn_unused_tls(k, c->policy.tls, "policy", slice_starts(c->policy.url, https));
+    warn_unused_tls(k, c->context.tls, "context", context);
+    warn_unused_tls(k, c->redis.tls, "redis", slice_starts(c->redis.url, SLICE("rediss:")));
+    for (size_t i = 0; i < c->upstreams_n; i++) {
+        const char *name = node_shown(k->l->problems.arena, c->upstreams[i].name);
+        warn_unused_tls(k, c->upstreams[i].tls, i ? load_text(k->l, "upstreams.%s", name) : "upstream",
+                        c->upstreams[i].secure);
+    }
+    for (size_t i = 0; i < c->tokens.issuers_n; i++)
+        warn_unused_tls(k, c->tokens.issuers[i].tls, load_text(k->l, "tokens.issuers[%zu]", i),
+                        slice_starts(c->tokens.issuers[i].jwks_url, https));
+}
+
 static void check_breakers(const struct checking *k)
 {
     if (k->conf->breakers.rest_ms > k->conf->breakers.max_rest_ms)
@@ -263,6 +289,7 @@ void check_options(struct load *l, const struct node *top, struct conf *conf)
     check_redis(&k);
     check_breakers(&k);
     check_budget(&k);
+    check_unused_tls(&k);
     check_tls(l, node_find(top, "policy"), "policy");
     check_tls(l, node_find(top, "context"), "context");
 }

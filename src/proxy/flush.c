@@ -51,7 +51,7 @@ void flush_apply(struct proxy *p, const struct flush_scope *s, bool told)
 {
     static const struct slice names[2][3] = {
         {{"all", 3}, {"issuer", 6}, {"subject", 7}},
-        {{"all, told", 9}, {"issuer, told", 12}, {"subject, told", 13}},
+        {{"all, told by Redis", 18}, {"issuer, told by Redis", 21}, {"subject, told by Redis", 22}},
     };
     const uint8_t *context = s->what == FLUSH_SUBJECT ? s->context : NULL;
     struct identities *now = p->settings->identities;

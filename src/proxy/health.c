@@ -13,6 +13,7 @@
 #define PROBE_TIMEOUT_MS 5000
 #define STATUS_BYTES 12 /* "HTTP/1.1 200" */
 #define REQUEST_BYTES 2048
+#define NOT_IMPLEMENTED 501 /* knows no HEAD, and is there */
 
 struct check {
     struct stream stream;
@@ -160,10 +161,10 @@ static void on_read(struct stream *s, struct slice data)
     int status = status_of(c);
     if (status < 100)
         end(c, false, "the answer is not HTTP/1.1");
-    else if (status >= 500)
-        end(c, false, "answers with a server error");
     else if (is_active(c->health) && status >= 400)
-        end(c, false, "answers with an error status");
+        end(c, false, "answers the health check with an error status");
+    else if (status >= 500 && status != NOT_IMPLEMENTED)
+        end(c, false, "answers HEAD with a server error");
     else
         end(c, true, "available");
 }

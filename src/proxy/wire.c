@@ -136,7 +136,9 @@ static bool try_tls(struct conf_tls given, const char *where, char **error)
 
 static bool try_clients(const struct conf *c, char **error)
 {
-    if (!try_tls(c->policy.tls, "policy", error) || !try_tls(c->context.tls, "context", error)) return false;
+    if (!try_tls(c->policy.tls, "policy", error) || !try_tls(c->context.tls, "context", error) ||
+        !try_tls(c->redis.tls, "redis", error))
+        return false;
     for (size_t i = 0; i < c->tokens.issuers_n; i++)
         if (!try_tls(c->tokens.issuers[i].tls, c->tokens.issuers[i].issuer.p, error)) return false;
     return true;

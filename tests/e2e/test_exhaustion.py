@@ -140,6 +140,7 @@ def test_descriptors_at_start(upstream_of_many, engine, issuer, hard, now, warns
     said = [line for line in daemon.lines if line.get("event") == "open_files"]
     daemon.stop()
     assert soft == now and len(said) == warns
+    assert not said or (said[0]["may"], said[0]["need"]) == (hard, 8512)
 
 
 def test_gibibyte_each_way(start, upstream_of_many):

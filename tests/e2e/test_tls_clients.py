@@ -220,10 +220,11 @@ def test_issuer(doorward, papers, recorder, engine, issuer, name):
         peer.stop()
 
 
-def test_a_key_that_is_not_the_certificates_is_told_at_the_start(papers, recorder, engine, issuer):
-    config = settings(recorder.url, engine.url, issuer, policy={
-        "tls": {"certificate_file": papers.client[0], "key_file": papers.stranger[1]}})
+@pytest.mark.parametrize("part,more", [("policy", {}), ("redis", {"url": "rediss://127.0.0.1:1"})])
+def test_a_key_that_is_not_the_certificates_is_told_at_the_start(papers, recorder, engine, issuer, part, more):
+    config = settings(recorder.url, engine.url, issuer, **{part: {
+        **more, "tls": {"certificate_file": papers.client[0], "key_file": papers.stranger[1]}}})
     status, _, said = harness.run_once("--check", config=config)
     assert status == 78
-    assert "policy.tls: key: it does not belong to the certificate" in said
+    assert part + ".tls: key: it does not belong to the certificate" in said
     assert "PRIVATE" not in said

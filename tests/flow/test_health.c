@@ -111,13 +111,13 @@ static void all_out(void **state)
     flow_end();
 }
 
-/* Without a path: any status under 500 is good, nobody is taken out by it, and one of two is enough. */
+/* Without a path: any status under 500 is good, and one that knows no HEAD; nobody is taken out by it, and one of two is enough. */
 static void only_for_ready(void **state)
 {
     (void)state;
     const struct flow_config plain = {.routes = ROUTES, .more = MANY(""), .serve = "probe_interval_ms: 2000"};
-    static const int statuses[] = {404, 500, FAKE_CHECK_REFUSED};
-    for (size_t i = 0; i < 3; i++) {
+    static const int statuses[] = {404, 501, 500, FAKE_CHECK_REFUSED};
+    for (size_t i = 0; i < 4; i++) {
         struct flow_config config = plain;
         config.serve = NULL;
         start(&config, statuses[i]);
@@ -132,8 +132,8 @@ static void only_for_ready(void **state)
         assert_non_null(strstr(m.body, "\"address\":\"" A "\",\"ok\":true,\"state\":\"available\""));
         const char *row = strstr(m.body, "\"address\":\"" B "\"");
         assert_non_null(row);
-        assert_non_null(strstr(row, i == 0   ? "\"ok\":true,\"state\":\"available\""
-                                    : i == 1 ? "\"ok\":false,\"state\":\"answers with a server error\""
+        assert_non_null(strstr(row, i < 2    ? "\"ok\":true,\"state\":\"available\""
+                                    : i == 2 ? "\"ok\":false,\"state\":\"answers HEAD with a server error\""
                                              : "\"ok\":false,\"state\":\"connection refused\""));
         assert_non_null(strstr(row, "\"breaker\":\"closed\",\"in_flight\":0,\"age_ms\":"));
         flow_end();

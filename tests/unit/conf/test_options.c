@@ -377,6 +377,34 @@ static void test_a_budget_below_an_answers_time_is_told(void **state)
     }
 }
 
+static void test_certificates_for_a_plain_url_are_told(void **state)
+{
+    (void)state;
+#define CA "tls: { ca_file: " SOURCE_DIR "/README.md }"
+    static const struct {
+        const char *text, *told;
+    } rows[] = {
+        {"upstream: { url: http://a, " CA " }" PUBLIC_ROUTE, "upstream.tls: given, but not used: the URL is of plain http, not https\n"},
+        {"upstream: { url: https://a, " CA " }" PUBLIC_ROUTE, ""},
+        {"upstreams: { b: { url: http://a, " CA " } }" PUBLIC_ROUTE,
+         "upstreams.b.tls: given, but not used: the URL is of plain http, not https\n"},
+        {"redis: { url: redis://a, " CA " }" PUBLIC_ROUTE, "redis.tls: given, but not used: the URL is of plain redis, not rediss\n"},
+        {"redis: { url: rediss://a, " CA " }" PUBLIC_ROUTE, ""},
+        {"context: { url: http://a, " CA " }" PUBLIC_ROUTE, "context.tls: given, but not used: the URL is of plain http, not https\n"},
+        {"context: { url: http://a, service_url: \"https://a/{name}\", service_authorization: x, " CA " }" PUBLIC_ROUTE, ""},
+        {"policy: { url: http://a, " CA " }" PUBLIC_ROUTE, "policy.tls: given, but not used: the URL is of plain http, not https\n"},
+        {"tokens: { issuers: [{ issuer: a, jwks_url: http://a/k, audiences: [x], " CA " }] }" PUBLIC_ROUTE,
+         "tokens.issuers[0].tls: given, but not used: the URL is of plain http, not https\n"},
+        {"tokens: { issuers: [{ issuer: a, jwks_url: https://a/k, audiences: [x], " CA " }] }" PUBLIC_ROUTE, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct loaded l = load_text_with(rows[i].text, NULL);
+        assert_string_equal(l.errors.p, "");
+        assert_string_equal(l.warnings.p, rows[i].told);
+        unload(&l);
+    }
+}
+
 static void check_file(const char *name)
 {
     char path[512];
@@ -409,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_profile_has_no_default_shape),
         cmocka_unit_test(test_one_name_of_two_issuers_is_told),
         cmocka_unit_test(test_a_budget_below_an_answers_time_is_told),
+        cmocka_unit_test(test_certificates_for_a_plain_url_are_told),
         cmocka_unit_test(test_the_files_of_the_project),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
