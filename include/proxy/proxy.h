@@ -24,6 +24,7 @@ struct proxy {
     struct wire *first;        /* what never changes points into it */
     struct fetch *fetch;
     struct redis *redis; /* NULL: none configured */
+    uint64_t evictions_seen[3]; /* of the caches, by gauges */
     struct announce *announce; /* NULL: Redis is not watched */
     struct tokens *tokens;
     struct ready *ready;

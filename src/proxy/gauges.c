@@ -14,13 +14,15 @@ static void set(enum metric m, struct slice label, double value)
     metric_set(m, &label, value);
 }
 
-static void cache_gauges(struct proxy *p, const char *name, const struct cache_stats *s)
+/* seen: at the last time; a cache that another configuration replaced begins anew. */
+static void cache_gauges(struct proxy *p, const char *name, const struct cache_stats *s, uint64_t *seen)
 {
     struct slice label = slice_str(name);
     set(METRIC_CACHE_ENTRIES, label, (double)s->entries);
     set(METRIC_CACHE_BYTES, label, (double)s->bytes);
-    double evictions = (double)s->evictions - metric_value(METRIC_CACHE_EVICTIONS, &label);
-    metric_add(METRIC_CACHE_EVICTIONS, &label, evictions);
+    uint64_t evictions = s->evictions < *seen ? s->evictions : s->evictions - *seen;
+    *seen = s->evictions;
+    metric_add(METRIC_CACHE_EVICTIONS, &label, (double)evictions);
     double age = s->oldest_ms ? (double)(loop_now_ms(p->loop) - s->oldest_ms) / 1000 : 0;
     set(METRIC_CACHE_AGE, label, age);
 }
@@ -56,11 +58,11 @@ void gauges_update(struct proxy *p)
     const struct settings *now = p->settings;
     struct cache_stats s;
     tokens_stats(p->tokens, &s);
-    cache_gauges(p, "token", &s);
+    cache_gauges(p, "token", &s, &p->evictions_seen[0]);
     identities_stats(now->identities, &s);
-    cache_gauges(p, "memory", &s);
+    cache_gauges(p, "memory", &s, &p->evictions_seen[1]);
     decisions_stats(now->decisions, &s);
-    cache_gauges(p, "decision", &s);
+    cache_gauges(p, "decision", &s, &p->evictions_seen[2]);
     set(METRIC_INFLIGHT, SLICE("policy"), decisions_inflight(now->decisions));
     set(METRIC_INFLIGHT, SLICE("context"), identities_inflight(now->identities));
     for (size_t i = 0; i < tokens_issuers(p->tokens); i++) {

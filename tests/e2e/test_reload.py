@@ -134,6 +134,19 @@ def test_another_policy(running, engine):
     assert status(daemon, "/x") == 200
 
 
+def test_caches_that_begin_anew_are_counted_on(running, engine):
+    """What was evicted of a cache that went stays counted, and the new one's comes to it."""
+    daemon = running.daemon
+    running.reload(decisions={"max_entries": 2})
+    name, evicted = "doorward_cache_evictions_total", []
+    for n in range(3):
+        for i in range(6 - n):
+            assert status(daemon, f"/x/{n}/{i}") == 200
+        evicted.append(daemon.metric(name, admin=True, cache_type="decision"))
+        running.reload(policy={"url": f"{engine.url}/v1/data/authz/other{n}"})
+    assert evicted == sorted(evicted) and evicted[0] == 4 and evicted[-1] > 4
+
+
 def test_a_grant_in_another_shape(running, recorder, tmp_path):
     daemon = running.daemon
     shape = tmp_path / "shape.jq"
