@@ -76,12 +76,12 @@ def run(parts, daemon, seconds, seed):
     return client.end(), done, samples, well
 
 
-def check_memory(samples):
-    """The last quarter against the second."""
+def check_memory(samples, seconds):
+    """The last quarter against the second. In a short soak the worst crowd may come after the second."""
     quarter = len(samples) // 4
     early, late = statistics.median(samples[quarter:2 * quarter]), statistics.median(samples[-quarter:])
     if not is_sanitized(harness.BIN):
-        assert late <= early * 1.1 + 6 * KIB, f"{early} KiB became {late} KiB"
+        assert late <= early * 1.1 + (6 if seconds >= 300 else 20) * KIB, f"{early} KiB became {late} KiB"
     return int(early), int(late)
 
 
@@ -116,7 +116,7 @@ def test_soak(session_parts, doorward, request):
     check_kinds(rows)
     wrong = [row for row in rows if row.began > well + CALM_S and row.status != SERVED.get(row.kind, 200)]
     assert not wrong, f"not well again after {CALM_S} s: {wrong[:5]}"
-    seen["rss_kib_early"], seen["rss_kib_late"] = check_memory(samples)
+    seen["rss_kib_early"], seen["rss_kib_late"] = check_memory(samples, seconds)
     assert after["fds"] <= before["fds"] + 2 * CAP + 6, (before, after)
     assert after["handles"] <= before["handles"] + 6, (before, after)
     assert after["deadlines"] <= before["deadlines"] + 6, (before, after)
