@@ -173,6 +173,15 @@ static bool listen_all(struct proxy *p, char **error)
     return true;
 }
 
+/* Who asks for a reload while we start gets it then: until there is a handler it would be our end. */
+static void hold_hangup(bool held)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
 static int run(struct settings *settings, const struct conf_source *source)
 {
     const struct conf *conf = settings->conf;
@@ -189,6 +198,7 @@ static int run(struct settings *settings, const struct conf_source *source)
     loop_on_signal(p->loop, SIGTERM, on_signal, &r);
     loop_on_signal(p->loop, SIGINT, on_signal, &r);
     loop_on_signal(p->loop, SIGHUP, on_hangup, &r);
+    hold_hangup(false);
     bool running = proxy_start(p, settings, &error) && listen_all(p, &error);
     metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
     if (running) {
@@ -201,14 +211,19 @@ static int run(struct settings *settings, const struct conf_source *source)
     deadline_stop(&r.drain_limit);
     proxy_finish(p);
     loop_close(p->loop);
-    loop_run(p->loop);
+    bool whole = loop_end(p->loop);
+    if (running) log_event(LOG_INFO, "ended", r.cut_short ? SLICE("cut short") : SLICE("drained"));
+    int code = running && !r.cut_short ? 0 : 1;
+    if (!whole) {
+        log_close();
+        _exit(code);
+    }
     proxy_free(p);
     loop_destroy(p->loop);
-    if (running) log_event(LOG_INFO, "ended", r.cut_short ? SLICE("cut short") : SLICE("drained"));
     metric_finish();
     log_close();
     arena_trim();
-    return running && !r.cut_short ? 0 : 1;
+    return code;
 }
 
 static int with_config(enum job job, const struct conf_source *source)
@@ -251,6 +266,8 @@ int main(int argc, char **argv)
         {"probe", no_argument, NULL, PROBE},               {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
     };
+    /* Names are resolved in half of libuv's threads: one that hangs has one of them. Before the environment is read. */
+    setenv("UV_THREADPOOL_SIZE", "32", 0);
     struct conf_source source = {.environ = environ};
     enum job job = JOB_RUN;
     int o;
@@ -297,6 +314,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     source.taken = job == JOB_RUN ? conf_taken_create() : NULL;
+    hold_hangup(job == JOB_RUN);
     int code = with_config(job, &source);
     conf_taken_destroy(source.taken);
     return code;

@@ -40,6 +40,9 @@ void loop_stop(struct loop *l);
 void loop_turn(struct loop *l);
 /* Closes the loop's own handles (tick, signals); run the loop once more to let them go. */
 void loop_close(struct loop *l);
+/* After loop_close: runs until no handle is left. False: the system's resolver still has a thread of ours, which nothing
+   can end and exit would wait for; the loop is not to be destroyed then, and _exit is the way out. */
+bool loop_end(struct loop *l);
 
 int64_t loop_now_ms(struct loop *l);   /* monotonic, as of this turn of the loop */
 int64_t loop_wall_ms(struct loop *l);  /* Unix time, as of this turn of the loop */

@@ -7,11 +7,11 @@
 #include <sys/un.h>
 
 #include "base/check.h"
+#include "io/resolve.h"
 
 #define WHY_BYTES 200
 
 struct dial {
-    uv_getaddrinfo_t resolve_req;
     uv_connect_t connect_req;
     struct deadline deadline;
     struct loop *loop;
@@ -21,18 +21,17 @@ struct dial {
     dial_done done;
     void *arg;
     void (*on_cancelled)(struct stream *s);
-    struct addrinfo *addresses; /* of the resolver; NULL for a literal */
-    struct addrinfo *next;      /* not tried yet */
+    struct resolve *question;   /* the name is being resolved */
+    struct sockaddr_storage *addresses; /* of the resolver; NULL for a literal */
+    size_t addresses_n, next;   /* those from next on are not tried yet */
     struct sockaddr_storage literal;
     int status;                 /* of the last attempt */
     char why[WHY_BYTES];        /* in words; "": what the status says */
-    bool resolving;
-    bool connecting;            /* the stream is open */
     bool finished;              /* the caller was told, or cancelled */
 };
 
 static void on_due(struct deadline *d);
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *addresses);
+static void on_resolved(int status, const struct sockaddr_storage *v, size_t n, void *arg);
 static void on_connected(uv_connect_t *req, int status);
 static void on_secured(struct stream *s, int error, const char *why);
 static void on_attempt_closed(struct stream *s);
@@ -40,8 +39,7 @@ static void on_cancel_closed(struct stream *s);
 
 static void release(struct dial *d)
 {
-    if (d->resolving) return; /* its callback frees */
-    if (d->addresses) uv_freeaddrinfo(d->addresses);
+    free(d->addresses);
     tls_context_release(d->target.tls);
     free(d);
 }
@@ -62,7 +60,6 @@ static void say(struct dial *d, const char *why)
 
 static void begin(struct dial *d)
 {
-    d->connecting = true;
     d->connect_req.data = d;
     d->stream->uv.data = d;
     d->why[0] = 0;
@@ -94,48 +91,37 @@ static void attempt_path(struct dial *d, const char *path)
 
 static void attempt_next(struct dial *d)
 {
-    struct addrinfo *a = d->next;
-    d->next = a->ai_next;
-    attempt(d, a->ai_addr);
+    attempt(d, (const struct sockaddr *)&d->addresses[d->next++]);
 }
 
 static void on_due(struct deadline *deadline)
 {
     struct dial *d = container_of(deadline, struct dial, deadline);
-    if (!d->resolving && !d->connecting) { /* the resolver would not start */
-        tell(d, d->status);
-        if (d->on_cancelled) d->on_cancelled(d->stream);
+    d->status = UV_ETIMEDOUT;
+    if (d->question) {
+        resolve_cancel(d->question);
+        say(d, "the name was not resolved in time");
+        tell(d, UV_ETIMEDOUT);
         release(d);
         return;
     }
-    d->status = UV_ETIMEDOUT;
-    if (d->resolving) {
-        say(d, "the name was not resolved in time");
-        uv_cancel((uv_req_t *)&d->resolve_req); /* where it runs already its callback comes late and only frees */
-        tell(d, UV_ETIMEDOUT);
-        return;
-    }
-    d->next = NULL;
+    d->next = d->addresses_n;
     say(d, d->stream->tls ? "no TLS handshake in time" : "connect timed out");
     if (!d->stream->closing) stream_close(d->stream, on_attempt_closed);
 }
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *addresses)
+static void on_resolved(int status, const struct sockaddr_storage *v, size_t n, void *arg)
 {
-    struct dial *d = container_of(req, struct dial, resolve_req);
-    d->resolving = false;
-    d->addresses = addresses;
-    d->next = addresses;
-    if (d->finished) {
-        if (d->on_cancelled) d->on_cancelled(d->stream);
+    struct dial *d = arg;
+    d->question = NULL;
+    if (status) {
+        tell(d, status);
         release(d);
         return;
     }
-    if (status || !addresses) {
-        tell(d, status ? status : UV_EAI_NONAME);
-        release(d);
-        return;
-    }
+    d->addresses = xmalloc(n * sizeof *v);
+    memcpy(d->addresses, v, n * sizeof *v);
+    d->addresses_n = n;
     attempt_next(d);
 }
 
@@ -174,8 +160,7 @@ static void on_secured(struct stream *s, int error, const char *why)
 static void on_attempt_closed(struct stream *s)
 {
     struct dial *d = s->uv.data;
-    d->connecting = false;
-    if (!d->finished && d->next && d->status != UV_ETIMEDOUT) {
+    if (!d->finished && d->next < d->addresses_n && d->status != UV_ETIMEDOUT) {
         attempt_next(d);
         return;
     }
@@ -217,16 +202,7 @@ struct dial *dial_start(struct loop *l, const struct dial_target *target, int64_
             attempt(d, target->address ? target->address : (const struct sockaddr *)&d->literal);
         return d;
     }
-    char service[16];
-    snprintf(service, sizeof service, "%d", target->port);
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    d->resolving = true;
-    int error = uv_getaddrinfo(loop_uv(l), &d->resolve_req, on_resolved, target->host, service, &hints);
-    if (error) {
-        d->resolving = false;
-        d->status = error;
-        deadline_after(l, &d->deadline, 0);
-    }
+    d->question = resolve_start(l, target->host, target->port, on_resolved, d);
     return d;
 }
 
@@ -235,11 +211,11 @@ void dial_cancel(struct dial *d, void (*on_closed)(struct stream *s))
     CHECK(!d->finished, "a finished dial is not cancelled");
     d->finished = true;
     d->on_cancelled = on_closed;
-    if (!d->resolving && !d->connecting) return; /* no stream was opened: the deadline tells */
     deadline_stop(&d->deadline);
-    if (d->resolving) {
-        uv_cancel((uv_req_t *)&d->resolve_req);
-        return;
+    if (d->question) { /* no stream was opened yet: one is, for its close callback */
+        resolve_cancel(d->question);
+        CHECK(stream_init_tcp(d->stream, d->loop, d->events) == 0, "a TCP handle can be made");
+        begin(d);
     }
     if (d->stream->closing) {
         d->stream->on_closed = on_cancel_closed;

@@ -13,6 +13,7 @@
 /* Due times are rounded up to this, so that deadlines close to each other share one tick and none fires early. */
 #define GRANULARITY_MS 10
 #define NOT_ARMED INT64_MAX
+#define THREADS_MS 100
 
 struct loop {
     uv_loop_t uv;
@@ -204,6 +205,31 @@ void loop_close(struct loop *l)
         list_remove(&s->link);
         uv_close((uv_handle_t *)&s->handle, on_signal_closed);
     }
+}
+
+static void count_any(uv_handle_t *handle, void *arg)
+{
+    (void)handle;
+    (*(size_t *)arg)++;
+}
+
+static bool has_handles(struct loop *l)
+{
+    size_t n = 0;
+    uv_walk(&l->uv, count_any, &n);
+    return n > 0;
+}
+
+bool loop_end(struct loop *l)
+{
+    CHECK(l->closed, "loop_close comes before loop_end");
+    while (uv_loop_alive(&l->uv) && has_handles(l)) uv_run(&l->uv, UV_RUN_ONCE);
+    for (int ms = 0; ms < THREADS_MS && uv_loop_alive(&l->uv); ms++) {
+        uv_run(&l->uv, UV_RUN_NOWAIT);
+        uv_sleep(1);
+    }
+    log_flush();
+    return !uv_loop_alive(&l->uv);
 }
 
 int64_t loop_now_ms(struct loop *l)

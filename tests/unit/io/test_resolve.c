@@ -3,11 +3,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include "io/address.h"
 #include "io/resolve.h"
@@ -18,6 +23,22 @@ static struct {
     int status;
     struct sockaddr_storage v[64];
 } t;
+
+typedef int getaddrinfo_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+static atomic_int hanging;
+static atomic_bool let_go;
+
+/* The resolver of this program, also libuv's: hangs.test takes as long as we want. */
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    getaddrinfo_fn *real = (getaddrinfo_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!host || strcmp(host, "hangs.test") != 0) return real(host, port, hints, out);
+    hanging++;
+    while (!let_go) usleep(1000);
+    hanging--;
+    return real("192.0.2.9", port, hints, out);
+}
 
 static void on_resolved(int status, const struct sockaddr_storage *v, size_t n, void *arg)
 {
@@ -114,6 +135,59 @@ static void cancelled(void **state)
     }
 }
 
+static void on_one(int status, const struct sockaddr_storage *v, size_t n, void *arg)
+{
+    char text[ADDRESS_TEXT_BYTES] = "";
+    if (status == 0 && n == 1) address_text(&v[0], text);
+    snprintf(arg, ADDRESS_TEXT_BYTES, "%s", text);
+}
+
+/* However often it is asked for and given up, it takes one thread: other names find one. */
+static void one_that_hangs(void **state)
+{
+    char first[ADDRESS_TEXT_BYTES] = "", second[ADDRESS_TEXT_BYTES] = "";
+    (void)state;
+    let_go = false;
+    start();
+    for (int i = 0; i < 20; i++) {
+        struct resolve *r = ask("hangs.test");
+        for (int k = 0; k < 1000 && !hanging; k++) usleep(1000);
+        loop_turn(t.loop);
+        resolve_cancel(r);
+    }
+    ask("localhost");
+    for (int i = 0; i < 5000 && !t.told; i++) {
+        loop_turn(t.loop);
+        usleep(1000);
+    }
+    assert_int_equal(t.told, 1);
+    assert_int_equal(t.status, 0);
+    assert_int_equal(hanging, 1);
+    resolve_start(t.loop, "hangs.test", 1, on_one, first); /* each with its port, from the one answer */
+    resolve_start(t.loop, "hangs.test", 65535, on_one, second);
+    let_go = true;
+    end();
+    assert_string_equal(first, "192.0.2.9:1");
+    assert_string_equal(second, "192.0.2.9:65535");
+}
+
+/* Nor does the end wait for it. */
+static void ends_without_it(void **state)
+{
+    (void)state;
+    let_go = false;
+    start();
+    struct resolve *r = ask("hangs.test");
+    for (int k = 0; k < 1000 && !hanging; k++) usleep(1000);
+    resolve_cancel(r);
+    loop_close(t.loop);
+    assert_false(loop_end(t.loop));
+    let_go = true;
+    while (!loop_end(t.loop)) continue;
+    loop_destroy(t.loop);
+    assert_int_equal(t.told, 0);
+}
+
 static void addresses(void **state)
 {
     (void)state;
@@ -144,6 +218,8 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(no_such_name),
         cmocka_unit_test(cancelled),
+        cmocka_unit_test(one_that_hangs),
+        cmocka_unit_test(ends_without_it),
         cmocka_unit_test(addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
