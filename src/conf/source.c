@@ -1,20 +1,40 @@
 /* conf/source: reading of whole files, bounded. Called by options.c for the configuration and by values.c for what it
-   names. It refuses folders, files over their bound, and texts with a NUL in them. */
+   names. It refuses folders, files over their bound, pipes that keep it waiting, and texts with a NUL in them. */
 #include "conf/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf/builtin.h"
+
+#define PIPE_MS 1000
 
 static const char *why_not_opened(int error)
 {
     if (error == ENOENT) return "no such file";
     if (error == EACCES) return "no permission to read the file";
     return "the file cannot be opened";
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Not NULL: a pipe says nothing more in time. Nobody else is served meanwhile when the configuration is read anew. */
+static const char *await_bytes(int fd, int64_t until_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int64_t left_ms = until_ms - now_ms();
+    int ready = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
+    return ready == 0 ? "nobody writes to the pipe" : NULL;
 }
 
 static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct slice *out)
@@ -25,9 +45,12 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct sl
     /* A pipe has no size: it is read up to the bound. */
     size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : max_bytes + 1, n = 0;
     char *p = arena_alloc(a, room + 1);
+    int64_t until_ms = now_ms() + PIPE_MS;
     while (n < room) {
+        const char *silent = S_ISREG(st.st_mode) ? NULL : await_bytes(fd, until_ms);
+        if (silent) return silent;
         ssize_t got = read(fd, p + n, room - n);
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got < 0) return "the file cannot be read";
         if (got == 0) break;
         n += (size_t)got;
@@ -41,7 +64,7 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct sl
 
 const char *source_file(struct arena *a, const char *path, size_t max_bytes, struct slice *out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return why_not_opened(errno);
     const char *error = read_all(a, fd, max_bytes, out);
     close(fd);

@@ -272,6 +272,19 @@ def test_port_in_use(recorder, engine, issuer, which):
     taken.close()
 
 
+def test_a_reload_while_it_starts(doorward, recorder, engine, issuer, tmp_path):
+    """Not the end of it: until its handler stands, the signal waits."""
+    file, port = str(tmp_path / "pipe"), harness.free_port()
+    os.mkfifo(file)
+    daemon = doorward(None, arguments=["--config", file], port=port, wait=False)
+    with open(file, "w", encoding="utf-8") as pipe:  # comes back when it reads
+        daemon.process.child.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        pipe.write(json.dumps(settings(recorder.url, engine.url, issuer, listen={"address": f"127.0.0.1:{port}"})))
+    daemon.wait()
+    harness.eventually(lambda: [x for x in daemon.lines if x["event"] == "reload_refused"], "it was heard")
+
+
 # --- the command line ---------------------------------------------------
 
 def test_version():
