@@ -86,7 +86,7 @@ static bool same_contexts(const struct conf *a, const struct conf *b)
     return conf_same(a, b, "context.url") && conf_same(a, b, "context.service_url") && conf_same(a, b, "context.shape") &&
            conf_same(a, b, "context.ttl_s") && conf_same(a, b, "context.memory_ttl_s") &&
            conf_same(a, b, "context.stale_s") && conf_same(a, b, "context.tls.ca_file") &&
-           conf_same(a, b, "tokens.anonymous") && by_service == (b->context.service_authorization.n > 0);
+           conf_same(a, b, "tokens.anonymous") && conf_same(a, b, "tokens.name_claim") && by_service == (b->context.service_authorization.n > 0);
 }
 
 /* A decision says how long it is kept, and by which route's word. */

@@ -70,7 +70,8 @@ static void take_made_by(struct wire *w)
     const struct conf *c = w->conf;
     struct slice anonymous = c->tokens.anonymous == ANONYMOUS_JUDGE ? SLICE("judge") : SLICE("");
     struct slice by = c->context.service_authorization.n ? SLICE("service") : SLICE("");
-    struct slice fields[] = {SLICE("context v1"), c->context.url, c->context.service_url, by, c->context.shape, anonymous};
+    struct slice fields[] = {SLICE("context v1"), c->context.url, c->context.service_url, by, c->context.shape, anonymous,
+                             c->tokens.name_claim};
     uint8_t digest[DIGEST_BYTES];
     digest_fields(fields, sizeof fields / sizeof *fields, digest);
     digest_hex(digest, w->made_by);

@@ -278,6 +278,34 @@ def test_contexts_in_redis_are_not_mixed(doorward, redis, api, engine, issuer, t
     assert kind("redis") == "two", "what means the same is found"
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_another_claim_names_somebody_else(doorward, redis, api, engine, issuer, shared):
+    """Whose name is in another claim of a token does not get the context that was kept for the bearer of that name."""
+    redis.command("FLUSHALL")
+    url = f"http://127.0.0.1:{api.port}"
+    more = {"redis": {"url": redis.url, "timeout_ms": 500}} if shared else {}
+    running = Running(doorward, settings(url, engine.url, issuer, decisions={"ttl_s": 0}, tokens={"name_claim": "preferred_username"},
+                                         context={"url": url + "/cwms-data/user/profile", "shape": "builtin:cwms/context.jq"}, **more))
+
+    def asked_for(token):
+        assert running.daemon.curl("/cwms-data/x", authorization="Bearer " + token).status == 200
+        return engine.questions()[-1]["user"]["id"]
+    if shared:
+        harness.eventually(lambda: not running.daemon.curl("/ready").json["degraded"], "Redis is there")
+    assert asked_for(issuer.token("damop")) == "DAMOP"
+    running.reload(tokens={"name_claim": "nick"})
+    assert asked_for(issuer.token("viewer", claims={"nick": "damop"})) == "VIEWER"
+
+
+def test_a_pipe_that_nobody_writes_to(running):
+    """Whoever opens one waits for its writer; nobody else may wait for that."""
+    file = running.daemon.config_file
+    os.remove(file)
+    os.mkfifo(file)
+    assert "nobody writes to the pipe" in running.hangup("reload_refused")["errors"][0]
+    assert status(running.daemon, "/pub/x") == 200
+
+
 def test_a_request_ends_as_it_began(running, recorder, engine, upstream):
     """While its answer, its decision and its upload are on their way, all of it changes."""
     daemon = running.daemon
