@@ -164,6 +164,7 @@ static bool listen_all(struct proxy *p, char **error)
     json_field_string(&line.json, "version", SLICE(DOORWARD_VERSION));
     json_field_string(&line.json, "address", c->listen.host);
     json_field_int(&line.json, "port", port);
+    json_field_bool(&line.json, "tls", c->listen.tls.certificate.n > 0);
     if (c->admin.host.n) {
         json_field_string(&line.json, "admin_address", c->admin.host);
         json_field_int(&line.json, "admin_port", admin_port);

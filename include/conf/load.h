@@ -49,6 +49,8 @@ struct slice load_keep(struct load *l, struct slice text);
 void load_wipe(struct load *l, struct slice text);
 /* All is copied. */
 void load_record(struct load *l, const char *path, struct slice value, struct slice origin);
+/* What is recorded there is not in force, and why. */
+void load_unrecord(struct load *l, const char *path, struct slice why);
 
 /* A text that ends with the load; printf. */
 const char *load_text(struct load *l, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -30,6 +30,8 @@ static void derive_upstream(struct load *l, const struct node *n, const char *pa
     }
     if (u->urls.n && n && node_find(n, "url"))
         problem(&l->problems, given, load_text(l, "%s.urls", path), "given together with url, expected one of the two");
+    else if (u->urls.n)
+        load_unrecord(l, load_text(l, "%s.url", path), SLICE("urls is given"));
     check_tls(l, n, path);
 }
 

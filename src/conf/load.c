@@ -54,6 +54,12 @@ void load_record(struct load *l, const char *path, struct slice value, struct sl
     l->whole->last_record = r;
 }
 
+void load_unrecord(struct load *l, const char *path, struct slice why)
+{
+    for (struct conf_record *r = l->whole->records; r; r = r->next)
+        if (strcmp(r->path, path) == 0) r->value = SLICE(""), r->origin = load_keep(l, why);
+}
+
 const char *load_text(struct load *l, const char *format, ...)
 {
     va_list args;

@@ -104,6 +104,11 @@ static void test_values_and_where_they_came_from(void **state)
     check_in(text, "upstreams.two.url: \"http://two/\"                # c.yaml:4\n");
     check_in(text, "routes[0].prefix: /                             # c.yaml:6\n");
     check_in(text, "routes[0].access: public                        # c.yaml:6\n");
+    check_in(text, "upstream.url: \"http://127.0.0.1:7001\"           # default\n");
+    free(text);
+    text = print_conf("upstream: { urls: [\"http://a\"] }\n" PUBLIC_ROUTE, NULL);
+    check_in(text, "upstream.url: \"\"                                # urls is given\n");
+    check_in(text, "upstream.urls: [\"http://a\"]                     # c.yaml:1\n");
     free(text);
 }
 
