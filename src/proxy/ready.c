@@ -43,6 +43,7 @@ static const struct conf *conf_of(const struct ready *d)
 static void probe(struct ready *d)
 {
     const struct conf *conf = conf_of(d);
+    if (conf->policy.url.n == 0) return; /* no route asks one */
     struct arena a;
     arena_init(&a);
     struct slice lines[] = {SLICE("Content-Type: application/json"), SLICE("")};
@@ -103,13 +104,20 @@ static void on_probe_answer(const struct fetch_answer *a, void *arg)
     deadline_after(d->proxy->loop, &d->next, d->ok || interval < PROBE_RETRY_MS ? interval : PROBE_RETRY_MS);
 }
 
+static void begin(struct ready *d)
+{
+    d->ok = false;
+    d->checked_ms = 0;
+    d->state = "not probed yet";
+    probe(d);
+}
+
 struct ready *ready_create(struct proxy *proxy)
 {
     struct ready *d = xzalloc(sizeof *d);
     d->proxy = proxy;
-    d->state = "not probed yet";
     deadline_init(&d->next, on_probe_due);
-    probe(d);
+    begin(d);
     return d;
 }
 
@@ -117,7 +125,10 @@ void ready_adjust(struct ready *d, const struct conf *before)
 {
     if (conf_same(before, conf_of(d), "policy.") && conf_same(before, conf_of(d), "serve.probe_interval_ms")) return;
     ready_stop(d);
-    probe(d);
+    if (!conf_of(d)->policy.url.n || !before->policy.url.n)
+        begin(d);
+    else
+        probe(d);
 }
 
 void ready_stop(struct ready *d)
@@ -192,8 +203,10 @@ bool ready_write(const struct ready *d, struct buf *out)
     const struct settings *s = p->settings;
     for (size_t i = 0; i < s->conf->upstreams_n; i++) upstream &= upstream_ready(s->upstreams[i], &j);
     ready &= upstream;
-    write_row(&j, "policy", SLICE("policy"), d->ok, d->state, d->checked_ms ? now - d->checked_ms : -1);
-    ready &= d->ok;
+    if (s->conf->policy.url.n) {
+        write_row(&j, "policy", SLICE("policy"), d->ok, d->state, d->checked_ms ? now - d->checked_ms : -1);
+        ready &= d->ok;
+    }
     ready &= write_issuers(d, &j);
     bool whole = write_redis(d, &j, now);
     json_array_end(&j);

@@ -1,7 +1,9 @@
 """Endpoints of our own in the general configuration: what they say, on which port, to whom, and that it is true."""
 import base64
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -137,6 +139,27 @@ def test_ready_asks_nobody(proxy, engine):
     for _ in range(20):
         assert proxy.curl("/ready").status == 200
     assert len(engine.server.asked) == before
+
+
+def test_ready_asks_no_policy_where_no_route_needs_one(doorward, recorder, engine, issuer):
+    """Then none is missing; one that a reload brings is, until it answers."""
+    engine.reset()
+    config = settings(recorder.url, engine.url, issuer, routes=[{"prefix": "/pub", "access": "public"}])
+    with_policy = json.dumps(config)
+    del config["policy"]
+    daemon = doorward(config)
+    rows, _ = ready(daemon, 200)
+    assert set(rows) == {"upstream", "issuer"}
+    engine.says((500, {}))
+    with open(daemon.config_file, encoding="utf-8") as file:
+        current = json.load(file)
+    for policy, status in ((json.loads(with_policy)["policy"], 503), (None, 200)):
+        current.pop("policy", None)
+        current.update({"policy": policy} if policy else {})
+        with open(daemon.config_file, "w", encoding="utf-8") as file:
+            json.dump(current, file)
+        os.kill(daemon.process.pid, signal.SIGHUP)
+        harness.eventually(lambda: ("policy" in ready(daemon, status)[0]) is bool(policy), "the row comes and goes")
 
 
 def test_upstream_down(doorward, engine, issuer):
