@@ -99,10 +99,19 @@ enum step_result step_authenticate(struct request *r)
     return took_token(r);
 }
 
+/* The token was read under the settings in force, a moment ago. Where they take its subject from another claim than those
+   of the request, names are other names: what is kept under them is not the bearer's. */
+static struct identities *identities_of(const struct request *r)
+{
+    const struct settings *now = r->proxy->settings;
+    bool alike = slice_eq(r->conf->tokens.name_claim, now->conf->tokens.name_claim);
+    return alike ? r->settings->identities : now->identities;
+}
+
 enum step_result step_identify(struct request *r)
 {
     r->identity_call.on_done = on_identity;
-    if (identity_find(r->settings->identities, r->token, credential_of(r), &r->identity_call) == OP_PENDING)
+    if (identity_find(identities_of(r), r->token, credential_of(r), &r->identity_call) == OP_PENDING)
         return STEP_WAIT;
     return took_identity(r);
 }

@@ -293,8 +293,15 @@ def test_another_claim_names_somebody_else(doorward, redis, api, engine, issuer,
     if shared:
         harness.eventually(lambda: not running.daemon.curl("/ready").json["degraded"], "Redis is there")
     assert asked_for(issuer.token("damop")) == "DAMOP"
+    token = issuer.token("viewer", claims={"nick": "damop"})
+    body = json.dumps({"resource": "x", "action": "read", "jwt_token": token}).encode()
+    began_before = harness.RawClient(running.daemon.admin_port).send(
+        b"POST /authorize HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body), body[:9], delay_s=0.2)
+    time.sleep(0.2)
     running.reload(tokens={"name_claim": "nick"})
-    assert asked_for(issuer.token("viewer", claims={"nick": "damop"})) == "VIEWER"
+    assert began_before.send(body[9:]).answer().status == 200
+    assert engine.questions()[-1]["user"]["id"] == "VIEWER"
+    assert asked_for(token) == "VIEWER"
 
 
 def test_a_pipe_that_nobody_writes_to(running):
