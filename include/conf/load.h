@@ -34,6 +34,7 @@ struct load {
     struct conf_taken *store;    /* conf_source.taken */
     const char *file;            /* the document's name in messages, or NULL */
     const char *folder;          /* what names of files are relative to; "" the working folder */
+    int64_t pipe_ms;             /* what is left of the time to wait for pipes */
     bool drop_in;
     struct node_variable *taken; /* variables that held secrets */
     struct conf_secret *seen;    /* bytes of secrets in the tree */

@@ -204,6 +204,7 @@ void conf_taken_destroy(struct conf_taken *t);
 struct conf_source {       /* what main knows from the command line */
     const char *file;      /* --config or NULL */
     bool drop_in;          /* --drop-in */
+    bool hurried;          /* others are to be served: nobody waits long for a pipe */
     char **environ;        /* the process's; secrets read from it are removed by unsetenv */
     struct conf_taken *taken; /* where they are kept then, and found; NULL: they are gone */
 };

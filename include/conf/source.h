@@ -3,12 +3,14 @@
 #define CONF_SOURCE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 #include "base/slice.h"
 
-/* The whole of a file, NUL behind it. NULL when read, else what is wrong (static text). */
-const char *source_file(struct arena *a, const char *path, size_t max_bytes, struct slice *out);
+/* The whole of a file, NUL behind it. NULL when read, else what is wrong (static text). pipe_ms: how long pipes may be
+   waited for, in all; what was waited is taken off. */
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out);
 
 /* name without "builtin:". False when nothing of that name is embedded. */
 bool source_builtin(struct slice name, struct slice *out);

@@ -18,7 +18,7 @@
 
 #define DEFAULT_FILE "/etc/doorward/doorward.yaml"
 
-enum { FILE_BYTES = 16 * 1024 * 1024 };
+enum { FILE_BYTES = 16 * 1024 * 1024, PIPE_MS = 60000, PIPE_HURRIED_MS = 1000 };
 
 /* The file to read, or NULL: drop-in mode, or variables only. */
 static const char *choose(struct load *l, const struct conf_source *src)
@@ -50,7 +50,7 @@ static struct node *read_file(struct load *l, const char *file)
     struct arena *a = l->problems.arena;
     l->file = arena_copy(a, slice_str(file)).p;
     l->folder = source_folder(a, file);
-    const char *wrong = source_file(a, file, FILE_BYTES, &text);
+    const char *wrong = source_file(a, file, FILE_BYTES, &l->pipe_ms, &text);
     if (wrong) {
         problem(&l->problems, NULL, "", "%s: %s, expected a YAML file", file, wrong);
         return NULL;
@@ -118,6 +118,7 @@ struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct
                      .whole = whole,
                      .environ = src->environ,
                      .store = src->taken,
+                     .pipe_ms = src->hurried ? PIPE_HURRIED_MS : PIPE_MS,
                      .folder = ""};
     load(&l, src);
     environ_take(&l);

@@ -12,8 +12,6 @@
 
 #include "conf/builtin.h"
 
-#define PIPE_MS 1000
-
 static const char *why_not_opened(int error)
 {
     if (error == ENOENT) return "no such file";
@@ -28,16 +26,17 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Not NULL: a pipe says nothing more in time. Nobody else is served meanwhile when the configuration is read anew. */
-static const char *await_bytes(int fd, int64_t until_ms)
+/* Not NULL: a pipe says nothing more in time. */
+static const char *await_bytes(int fd, int64_t *pipe_ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    int64_t left_ms = until_ms - now_ms();
-    int ready = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
+    int64_t began_ms = now_ms();
+    int ready = poll(&p, 1, *pipe_ms > 0 ? (int)*pipe_ms : 0);
+    *pipe_ms -= now_ms() - began_ms;
     return ready == 0 ? "nobody writes to the pipe" : NULL;
 }
 
-static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct slice *out)
+static const char *read_all(struct arena *a, int fd, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) return "not a file";
@@ -45,9 +44,8 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct sl
     /* A pipe has no size: it is read up to the bound. */
     size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : max_bytes + 1, n = 0;
     char *p = arena_alloc(a, room + 1);
-    int64_t until_ms = now_ms() + PIPE_MS;
     while (n < room) {
-        const char *silent = S_ISREG(st.st_mode) ? NULL : await_bytes(fd, until_ms);
+        const char *silent = S_ISREG(st.st_mode) ? NULL : await_bytes(fd, pipe_ms);
         if (silent) return silent;
         ssize_t got = read(fd, p + n, room - n);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -62,11 +60,11 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, struct sl
     return NULL;
 }
 
-const char *source_file(struct arena *a, const char *path, size_t max_bytes, struct slice *out)
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return why_not_opened(errno);
-    const char *error = read_all(a, fd, max_bytes, out);
+    const char *error = read_all(a, fd, max_bytes, pipe_ms, out);
     close(fd);
     return error;
 }

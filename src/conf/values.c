@@ -231,7 +231,8 @@ static bool read_file(struct reading *r, struct slice name, struct slice *out)
         if (source_builtin(slice_make(name.p + 8, name.n - 8), out)) return true;
         wrong = "nothing of that name is built in";
     } else {
-        wrong = source_file(r->l->kept, source_below(r->l->problems.arena, r->l->folder, name), FILE_BYTES, out);
+        const char *path = source_below(r->l->problems.arena, r->l->folder, name);
+        wrong = source_file(r->l->kept, path, FILE_BYTES, &r->l->pipe_ms, out);
         if (!wrong) return true;
     }
     problem(&r->l->problems, r->n, r->path, "%s: %s, expected a file that can be read", given(r, r->n), wrong);
@@ -397,7 +398,7 @@ struct node *value_from_file(struct load *l, const char *path, const struct node
         return NULL;
     }
     const char *wrong = source_file(l->problems.arena, source_below(l->problems.arena, l->folder, n->text),
-                                    SECRET_FILE_BYTES, &text);
+                                    SECRET_FILE_BYTES, &l->pipe_ms, &text);
     if (!wrong && text.n && text.p[text.n - 1] == '\n') text.n--;
     if (!wrong && text.n && text.p[text.n - 1] == '\r') text.n--;
     if (!wrong && !text.n) wrong = "the file is empty";

@@ -84,9 +84,11 @@ static bool refuse_and_free(char *error)
 static struct conf *load(const struct conf_source *source)
 {
     struct buf errors, warnings;
+    struct conf_source now = *source;
+    now.hurried = true;
     buf_init(&errors, NULL);
     buf_init(&warnings, NULL);
-    struct conf *conf = conf_load(source, &errors, &warnings);
+    struct conf *conf = conf_load(&now, &errors, &warnings);
     if (!conf)
         refuse(buf_slice(&errors));
     else if (warnings.n)
