@@ -51,7 +51,7 @@ struct balance {
     unsigned since_probing; /* picks since a probing one had one */
 };
 
-struct tried { /* the slots that one request has been to; zeroed: none */
+struct tried { /* the slots that one request has been to; zeroed: none. One may be another address by then: passed over */
     uint64_t slots[BALANCE_SLOTS / 64];
 };
 

@@ -22,7 +22,7 @@ struct group {
     struct deadline_list *idle_timeout;
     size_t idle_n, open_n, inflight;
     size_t members_n;          /* alive, also those that only finish */
-    struct tried slots;        /* of those */
+    struct tried slots;        /* of those that are not retired */
     bool closed;               /* keeps nothing any more */
     void (*on_change)(struct group *g);  /* which members there are; never inside a call of upstream.h */
     void (*on_vacant)(struct group *g);  /* the last member is gone */

@@ -170,7 +170,6 @@ void member_release(struct member *m)
     struct group *g = m->group;
     if (--m->refs) return;
     CHECK(!m->endpoint && m->idle_n == 0 && m->candidate.inflight == 0, "nothing of a member is left");
-    tried_remove(&g->slots, m->candidate.slot);
     free(m);
     if (--g->members_n == 0) g->on_vacant(g);
 }
@@ -183,6 +182,7 @@ void member_drop_idle(struct member *m)
 void member_retire(struct member *m)
 {
     m->endpoint = NULL;
+    tried_remove(&m->group->slots, m->candidate.slot); /* however long its requests take, another address can have it */
     health_stop(m);
     member_drop_idle(m);
     member_release(m);

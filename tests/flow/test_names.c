@@ -2,6 +2,8 @@
    name loses is drained; a name of both families is used by the one that works. */
 #include "flow/flow.h"
 
+#include <stdio.h>
+
 #include "base/metric.h"
 #include "proxy/borrow.h"
 #include "proxy/settings.h"
@@ -119,6 +121,36 @@ static void resolved_again(void **state)
     fake_resolve_say("192.0.2.2,192.0.2.1", 0);
     flow_pass(TTL_MS);
     assert_string_not_equal(serve(d), serve(d));
+    flow_end();
+}
+
+/* Addresses that are gone while requests are there yet leave room for as many new ones as ever. */
+static void many_that_are_gone(void **state)
+{
+    enum { GONE = BALANCE_SLOTS + 10 };
+    struct memory *clients[GONE], *ups[GONE];
+    struct flow_config config = named;
+    char address[32];
+    (void)state;
+    config.more = "upstreams: {named: {url: \"http://api.test\", dns_ttl_s: 1, response_timeout_ms: 600000}}";
+    fake_resolve_say("192.0.2.1", 0);
+    flow_start(&config);
+    for (int i = 0; i < GONE; i++) {
+        snprintf(address, sizeof address, "198.51.100.%d", i + 1);
+        fake_resolve_say(address, 0);
+        flow_pass(1100);
+        clients[i] = flow_client();
+        flow_send(clients[i], GET);
+        ups[i] = flow_asked();
+        assert_non_null(ups[i]);
+        flow_take(ups[i]);
+        strcat(address, ":80");
+        assert_string_equal(ups[i]->to, address);
+    }
+    for (int i = 0; i < GONE; i++) {
+        flow_send(ups[i], "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        flow_expect(clients[i], 200, "ok");
+    }
     flow_end();
 }
 
@@ -298,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_addresses),        cmocka_unit_test(waited_for),
         cmocka_unit_test(not_resolved),         cmocka_unit_test(resolved_again),
+        cmocka_unit_test(many_that_are_gone),
         cmocka_unit_test(kept_when_it_fails),   cmocka_unit_test(asked_when_all_fail),
         cmocka_unit_test(quiet_about_a_family), cmocka_unit_test(family_changes),
         cmocka_unit_test(no_family_works),      cmocka_unit_test(closed_early),
