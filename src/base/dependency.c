@@ -43,7 +43,7 @@ void dependency_show(struct slice name, const struct breaker *b, enum breaker_st
     log_begin(&l, level, SLICE("breaker"));
     json_field_string(&l.json, "dependency", name);
     json_field_string(&l.json, "state", slice_str(breaker_name(b->state)));
-    if (*b->why) json_field_string(&l.json, "why", slice_str(b->why));
+    if (b->why && *b->why) json_field_string(&l.json, "why", slice_str(b->why));
     log_end(&l);
 }
 

@@ -241,21 +241,23 @@ static void test_the_log_tells_each_change(void **state)
     call(&d, &cap, DEPENDENCY_FAILED, 0);
     call(&d, &cap, DEPENDENCY_FAILED, 0);
     call(&d, &cap, DEPENDENCY_ANSWERED, 5000);
+    dependency_show(SLICE("fresh"), &(struct breaker){0}, BREAKER_OPEN); /* made anew: nothing made it so */
     log_close();
     ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
     assert_true(n > 0);
     text[n] = '\0';
     fclose(file);
-    static const char *const lines[] = {
+    static const char *const lines[4] = {
         "\"event\":\"breaker\",\"dependency\":\"engine\",\"state\":\"open\",\"why\":\"failures in a row\"",
         "\"event\":\"breaker\",\"dependency\":\"engine\",\"state\":\"half_open\",\"why\":\"the rest is over\"",
-        "\"event\":\"breaker\",\"dependency\":\"engine\",\"state\":\"closed\",\"why\":\"the trial succeeded\""};
+        "\"event\":\"breaker\",\"dependency\":\"engine\",\"state\":\"closed\",\"why\":\"the trial succeeded\"",
+        "\"event\":\"breaker\",\"dependency\":\"fresh\",\"state\":\"closed\"}"};
     const char *at = text;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         at = strstr(at, lines[i]);
         if (!at) fail_msg("no line %zu in %s", i, text);
     }
-    assert_null(strstr(at + strlen(lines[2]), "\"breaker\""));
+    assert_null(strstr(at + strlen(lines[3]), "\"breaker\""));
 }
 
 static void end_twice(void *arg)
