@@ -6,6 +6,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
 cd "$root" || exit 1
 
 OPA_VERSION=v1.6.0
+VEGETA_VERSION=v12.12.0
 
 say() { printf '== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }

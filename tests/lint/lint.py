@@ -71,7 +71,7 @@ class Tree:
         return self.files("src/**/*.[ch]", "include/**/*.h", "include/**/*.def", "src/**/*.def")
 
     def c_tests(self):
-        return self.files("tests/**/*.[ch]")
+        return self.files("tests/**/*.[ch]", "bench/**/*.[ch]")
 
     def lines(self, path):
         if path not in self.lines_of:
