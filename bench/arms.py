@@ -1,124 +1,163 @@
-"""The arms of the comparison: how each proxy is configured and started. Settings are meant to be the fastest fair ones:
-one worker on one core, keep-alive to clients and to the upstream, no access log unless the arm says so."""
+"""The arms of the comparison: how each proxy is configured and started, as a function (lab, API's port, …) to a lab.Proxy.
+Settings are meant to be the fastest fair ones: one worker on one core, keep-alive to clients and to the API, no access log
+unless the arm says so."""
+import json
 import os
+import resource
 import shutil
-import subprocess
+
+import lab as lab_of
+from lab import GRANT, PROXY_CORE, Proxy, free_port
 
 RUN_AS_ROOT = "user root;" if os.geteuid() == 0 else ""
+FILES = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 200000)  # open files a proxy may have
 
 NGINX = """
-daemon off; master_process %(master)s; worker_processes 1; pid %(dir)s/%(name)s.pid; error_log stderr crit; %(user)s
-events { worker_connections 4096; }
+daemon off; worker_processes 1; pid %(dir)s/nginx.pid; error_log stderr crit; worker_rlimit_nofile %(files)d; %(user)s
+events { worker_connections %(connections)d; }
 http {
-    access_log off; server_tokens off; keepalive_requests 1000000000; keepalive_timeout 60s;
-    client_body_temp_path %(dir)s/%(name)s-body; proxy_temp_path %(dir)s/%(name)s-proxy;
-    fastcgi_temp_path %(dir)s/%(name)s-f; uwsgi_temp_path %(dir)s/%(name)s-u; scgi_temp_path %(dir)s/%(name)s-s;
-    %(body)s
+    access_log off; server_tokens off; keepalive_requests 1000000000; keepalive_timeout 600s;
+    client_body_temp_path %(dir)s/nginx-body; proxy_temp_path %(dir)s/nginx-proxy;
+    fastcgi_temp_path %(dir)s/nginx-f; uwsgi_temp_path %(dir)s/nginx-u; scgi_temp_path %(dir)s/nginx-s;
+    proxy_cache_path %(dir)s/nginx-cache keys_zone=auth:10m;
+    upstream api { server 127.0.0.1:%(api)d; keepalive 512; keepalive_requests 1000000000; }
+    upstream judge { server 127.0.0.1:%(judge)d; keepalive 512; keepalive_requests 1000000000; }
+    server {
+        listen 127.0.0.1:%(port)d backlog=4096;
+        location / { %(auth)s proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection ""; }
+        %(location)s
+    }
 }
 """
-
-UPSTREAM = """
-server {
-    listen 127.0.0.1:%(port)d backlog=4096;
-    location = /count { stub_status; }
-    location = /api/echo { default_type text/plain; return 200 "$http_x_auth_context"; }
-    location / { default_type application/json; return 200 "%(answer)s"; }
+NGINX_ASK = """location = /auth { internal; proxy_pass http://judge; proxy_http_version 1.1; proxy_set_header Connection "";
+            proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header X-Original-URI $request_uri;
+            %s }"""
+NGINX_AUTH = {
+    "nothing": ("", ""),
+    "204": ("auth_request /auth;", "location = /auth { internal; return 204; }"),
+    "asked": ("auth_request /auth;", NGINX_ASK % ""),
+    "cached": ("auth_request /auth;", NGINX_ASK % (
+        "proxy_cache auth; proxy_cache_key $http_authorization$request_uri; proxy_cache_valid 200 1h;")),
 }
-"""
-
-NGINX_PLAIN = """
-upstream api { server 127.0.0.1:%(upstream)d; keepalive 128; keepalive_requests 1000000000; }
-server {
-    listen 127.0.0.1:%(port)d backlog=4096;
-    location / { proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection ""; }
-}
-"""
-
-NGINX_AUTH = """
-upstream api { server 127.0.0.1:%(upstream)d; keepalive 128; keepalive_requests 1000000000; }
-server {
-    listen 127.0.0.1:%(port)d backlog=4096;
-    location / { auth_request /auth; proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection ""; }
-    location = /auth { internal; return 204; }
-}
-"""
 
 HAPROXY = """
 global
     nbthread 1
-    maxconn 4000
+    maxconn %(connections)d
 defaults
     mode http
     timeout connect 2s
-    timeout client 60s
-    timeout server 30s
+    timeout client 600s
+    timeout server 60s
     http-reuse always
 frontend in
     bind 127.0.0.1:%(port)d backlog 4096
     default_backend api
 backend api
-    server one 127.0.0.1:%(upstream)d
+    server one 127.0.0.1:%(api)d
 """
 
-DOORWARD = """
-listen: { address: "127.0.0.1:%(port)d" }
-admin: { address: "127.0.0.1:%(admin)d" }
-upstream: { url: "http://127.0.0.1:%(upstream)d" }
-tokens:
-  issuers:
-    - { issuer: bench, jwks_file: "%(dir)s/jwks.json", audiences: [api], algorithms: [RS256] }
-policy: { url: "http://127.0.0.1:%(opa)d/v1/data/bench/allow" }
-decisions: { ttl_s: 3600 }
-grant: { header: x-auth-context }
-routes: [ { prefix: /api, access: authorized } ]
-log: { access: %(access)s }
+CADDY = """
+{
+    admin off
+    auto_https off
+    log {
+        level ERROR
+    }
+}
+http://:%(port)d {
+    bind 127.0.0.1
+    forward_auth 127.0.0.1:%(judge)d {
+        uri /auth
+    }
+    reverse_proxy 127.0.0.1:%(api)d
+}
 """
 
 
-def _write(path, text):
-    with open(path, "w", encoding="ascii") as f:
-        f.write(text)
-    return path
+def _shell(command):
+    """With as many open files as may be."""
+    return ["sh", "-c", f'ulimit -n {FILES} 2>/dev/null; exec "$@"', "sh", *command]
 
 
-def _pinned(core, command, **kw):
-    return subprocess.Popen(["taskset", "-c", str(core)] + command, stdin=subprocess.DEVNULL, **kw)
+def _sbin(name):
+    return shutil.which(name) or f"/usr/sbin/{name}"
 
 
-def _nginx(where, name, body, core, master="on"):
-    text = NGINX % {"dir": where, "name": name, "body": body, "user": RUN_AS_ROOT, "master": master}
-    path = _write(f"{where}/{name}.conf", text)
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-    return _pinned(core, [nginx, "-p", where, "-c", path]), text
+def nginx(lab, api, auth="nothing"):
+    port = free_port()
+    before, location = NGINX_AUTH[auth]
+    text = NGINX % {"dir": lab.dir, "user": RUN_AS_ROOT, "files": FILES,
+                    "connections": FILES // 2, "api": api, "judge": lab.engine().port, "port": port,
+                    "auth": before, "location": location}
+    command = [_sbin("nginx"), "-p", lab.dir, "-c", lab.write("nginx.conf", text)]
+    return Proxy(port, lab.spawn(PROXY_CORE, command), text)
 
 
-def start_upstream(where, port, answer_bytes):
-    body = UPSTREAM % {"port": port, "answer": "x" * answer_bytes}
-    return _nginx(where, "upstream", body, 0)[0]
+def haproxy(lab, api):
+    port = free_port()
+    text = HAPROXY % {"port": port, "api": api, "connections": FILES // 2 - 100}
+    command = _shell([_sbin("haproxy"), "-f", lab.write("haproxy.cfg", text), "-db", "-q"])
+    return Proxy(port, lab.spawn(PROXY_CORE, command), text)
 
 
-def start_nginx(env, auth=False):
-    body = (NGINX_AUTH if auth else NGINX_PLAIN) % env
-    return _nginx(env["dir"], "proxy", body, 1)
+def caddy(lab, api):
+    port = free_port()
+    text = CADDY % {"port": port, "api": api, "judge": lab.engine().port}
+    command = _shell(["caddy", "run", "--adapter", "caddyfile", "--config", lab.write("Caddyfile", text)])
+    log = lab.log("caddy")
+    environment = dict(os.environ, HOME=lab.dir, XDG_CONFIG_HOME=lab.dir, XDG_DATA_HOME=lab.dir)
+    return Proxy(port, lab.spawn(PROXY_CORE, command, stdout=log, stderr=log, env=environment), text)
 
 
-def start_haproxy(env):
-    text = HAPROXY % env
-    haproxy = shutil.which("haproxy") or "/usr/sbin/haproxy"
-    return _pinned(1, [haproxy, "-f", _write(f"{env['dir']}/haproxy.cfg", text), "-db", "-q"]), text
+def issuer(lab, name="bench", secret=None):
+    if secret:
+        return {"issuer": name, "secret": secret, "audiences": ["api"], "algorithms": ["HS256"]}
+    return {"issuer": name, "jwks_file": f"{lab.dir}/jwks.json", "audiences": ["api"], "algorithms": ["RS256"]}
 
 
-def start_doorward(env, access=False):
-    text = DOORWARD % dict(env, access="true" if access else "false")
-    path = _write(f"{env['dir']}/doorward.yaml", text)
-    log = open(f"{env['dir']}/doorward.log", "wb")
-    return _pinned(1, [env["doorward"], "--config", path], stdout=log, stderr=log), text
+def doorward(lab, api, access="authorized", log=False, **members):
+    """members: replace those of the configuration below, by name; engine: the port of another policy engine."""
+    port, admin = free_port(), free_port()
+    engine = members.pop("engine", None) or lab.engine().port
+    config = {
+        "listen": {"address": f"127.0.0.1:{port}", "max_connections": 100000, "idle_timeout_ms": 600000},
+        "admin": {"address": f"127.0.0.1:{admin}"},
+        "upstream": {"url": f"http://127.0.0.1:{api}"},
+        "tokens": {"issuers": [issuer(lab)]},
+        "policy": {"url": f"http://127.0.0.1:{engine}/v1/data/bench/allow"},
+        "decisions": {"ttl_s": 3600},
+        "grant": {"header": GRANT},
+        "routes": [{"prefix": "/api", "access": access}],
+        "serve": {"probe_interval_ms": 3600000},
+        "log": {"access": log},
+        **members,
+    }
+    text = json.dumps(config, indent=1)
+    path, out = lab.write("doorward.yaml", text), lab.log("doorward")
+    proxy = Proxy(port, lab.spawn(PROXY_CORE, _shell([lab.doorward, "--config", path]), stdout=out, stderr=out), text)
+    proxy.admin = admin
+    return proxy
+
+
+def direct(_lab, api):
+    return Proxy(api)
 
 
 ARMS = {
-    "haproxy": start_haproxy,
-    "nginx": start_nginx,
-    "nginx auth_request": lambda env: start_nginx(env, auth=True),
-    "doorward": start_doorward,
-    "doorward, access log": lambda env: start_doorward(env, access=True),
+    "direct": direct,
+    "haproxy": haproxy,
+    "nginx": nginx,
+    "nginx auth_request": lambda lab, api: nginx(lab, api, "204"),
+    "nginx auth_request, cached": lambda lab, api: nginx(lab, api, "cached"),
+    "nginx auth_request, asked": lambda lab, api: nginx(lab, api, "asked"),
+    "caddy forward_auth": caddy,
+    "doorward": doorward,
+    "doorward, access log": lambda lab, api: doorward(lab, api, log=True),
 }
+
+
+def there(name):
+    """Is what the arm needs installed?"""
+    program = name.split()[0].rstrip(",")
+    return program in ("direct", "doorward") or os.path.exists(_sbin(program)) or bool(lab_of.output(program, "version"))
