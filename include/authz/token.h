@@ -50,6 +50,8 @@ struct token {
     struct slice subject;     /* the name: name_claim, else sub */
     struct slice claims;      /* JSON object text of tokens.claims, "{}" when none */
     struct slice payload;     /* ASCII JSON object text of all claims of a verified token, else empty */
+    uint8_t name_key[CACHE_KEY_BYTES]; /* of a verified one: token_name_key of issuer and subject, made once */
+    bool has_name_key;
     int64_t exp_s;            /* Unix; INT64_MAX for an API key */
 };
 
@@ -92,6 +94,8 @@ void token_release(struct token *t);
 void tokens_flush(struct tokens *t, uint64_t tag);
 /* The tags under which an issuer's and a subject's entries are kept everywhere (tokens, contexts, decisions). */
 uint64_t token_issuer_tag(struct slice issuer);
+/* The key of a context by name, never by a name alone. */
+void token_name_key(struct slice issuer, struct slice name, uint8_t key[CACHE_KEY_BYTES]);
 uint64_t token_subject_tag(struct slice issuer, struct slice subject);
 
 struct issuer_state {

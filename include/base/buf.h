@@ -3,6 +3,7 @@
 #define BASE_BUF_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -44,6 +45,8 @@ static inline void buf_add_char(struct buf *b, char c)
 void buf_add_int(struct buf *b, long long value);
 /* The shortest digits that read back as the same finite number; whole numbers without fraction or exponent. */
 void buf_add_double(struct buf *b, double value);
+/* That many thousandths as a number with up to three decimals: 1500 is "1.5", 2000 is "2". */
+void buf_add_thousandths(struct buf *b, uint64_t value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline struct slice buf_slice(const struct buf *b)

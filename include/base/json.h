@@ -24,6 +24,7 @@ void json_key(struct json *j, struct slice key);
 void json_text(struct json *j, struct slice text); /* a string */
 void json_int(struct json *j, long long value);
 void json_double(struct json *j, double value); /* NaN and infinities as null */
+void json_thousandths(struct json *j, uint64_t value); /* as buf_add_thousandths writes it */
 void json_bool(struct json *j, bool value);
 void json_nil(struct json *j); /* null */
 /* A value that is JSON text already; copied as it is, the caller vouches for it. */

@@ -117,17 +117,14 @@ static bool claims_are_context(const struct identities *d)
     return d->config.url.n == 0 && d->config.service_url.n == 0;
 }
 
-static void key_of_name(struct slice issuer, struct slice name, uint8_t key[CACHE_KEY_BYTES])
-{
-    struct slice fields[] = {SLICE("context v1 name"), issuer, name};
-    digest_fields(fields, 3, key);
-}
-
 /* A name stands for itself only when it was verified and the context is looked up by it; claims are the token's own. */
 static void key_of(const struct identities *d, const struct token *t, uint8_t key[CACHE_KEY_BYTES])
 {
     if (t->verified && !claims_are_context(d)) {
-        key_of_name(t->issuer, t->subject, key);
+        if (t->has_name_key)
+            memcpy(key, t->name_key, CACHE_KEY_BYTES);
+        else
+            token_name_key(t->issuer, t->subject, key);
         return;
     }
     struct slice digest = slice_make((const char *)t->entry.key, CACHE_KEY_BYTES);
@@ -354,7 +351,7 @@ void identities_flush_told(struct identities *d, uint64_t tag, const uint8_t *co
 
 void identities_context(struct slice issuer, struct slice subject, uint8_t out[CACHE_KEY_BYTES])
 {
-    key_of_name(issuer, subject, out);
+    token_name_key(issuer, subject, out);
 }
 
 static void on_raised(void *arg)

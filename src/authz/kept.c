@@ -63,6 +63,8 @@ struct kept *kept_verified(const struct issuer *issuer, struct jwk *key, const s
     k->token.payload = put_text(&at, buf_slice(&all));
     k->token.entry.tags[0] = token_issuer_tag(name);
     k->token.entry.tags[1] = token_subject_tag(name, subject);
+    token_name_key(k->token.issuer, k->token.subject, k->token.name_key);
+    k->token.has_name_key = true;
     k->issuer = issuer;
     k->key = key;
     if (key) jwk_hold(key);

@@ -426,6 +426,12 @@ uint64_t token_subject_tag(struct slice issuer, struct slice subject)
     return cache_tag(issuer.p, issuer.n, subject.p, subject.n);
 }
 
+void token_name_key(struct slice issuer, struct slice name, uint8_t key[CACHE_KEY_BYTES])
+{
+    struct slice fields[] = {SLICE("context v1 name"), issuer, name};
+    digest_fields(fields, 3, key);
+}
+
 size_t tokens_issuers(const struct tokens *t)
 {
     return t->issuers_n;

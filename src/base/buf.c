@@ -68,6 +68,14 @@ void buf_add_double(struct buf *b, double value)
     buf_add_slice(b, slice_str(text));
 }
 
+void buf_add_thousandths(struct buf *b, uint64_t value)
+{
+    unsigned rest = (unsigned)(value % 1000);
+    char text[4] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10), (char)('0' + rest % 10)};
+    buf_add_int(b, (long long)(value / 1000));
+    if (rest) buf_add(b, text, rest % 10 ? 4 : rest % 100 ? 3 : 2);
+}
+
 void buf_printf(struct buf *b, const char *format, ...)
 {
     va_list args;

@@ -55,6 +55,33 @@ static bool is_plain(char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define TOP_BITS EACH_BYTE(0x80)
+
+/* The top bit of a byte that is zero, and of none below the lowest such byte. */
+static uint64_t zero_bytes(uint64_t w)
+{
+    return (w - EACH_BYTE(1)) & ~w & TOP_BITS;
+}
+
+/* Are eight bytes plain? Most of what is written is, and most of writing it was this question, byte by byte. */
+static bool are_plain(const char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    uint64_t control = (w - EACH_BYTE(0x20)) & ~w & TOP_BITS;
+    return ((w & TOP_BITS) | control | zero_bytes(w ^ EACH_BYTE(0x7f)) | zero_bytes(w ^ EACH_BYTE('"')) |
+            zero_bytes(w ^ EACH_BYTE('\\'))) == 0;
+}
+
+static size_t plain_run(struct slice s)
+{
+    size_t n = 0;
+    while (n + sizeof(uint64_t) <= s.n && are_plain(s.p + n)) n += sizeof(uint64_t);
+    while (n < s.n && is_plain(s.p[n])) n++;
+    return n;
+}
+
 static void add_unit(struct buf *out, uint32_t unit)
 {
     static const char hex[] = "0123456789abcdef";
@@ -85,8 +112,7 @@ static void add_text(struct buf *out, struct slice s)
     buf_reserve(out, s.n + 2);
     buf_add_char(out, '"');
     while (s.n) {
-        size_t run = 0;
-        while (run < s.n && is_plain(s.p[run])) run++;
+        size_t run = plain_run(s);
         buf_add(out, s.p, run);
         s = slice_make(s.p + run, s.n - run);
         if (s.n == 0) break;
@@ -127,6 +153,12 @@ void json_double(struct json *j, double value)
     }
     before(j);
     buf_add_double(j->out, value);
+}
+
+void json_thousandths(struct json *j, uint64_t value)
+{
+    before(j);
+    buf_add_thousandths(j->out, value);
 }
 
 void json_bool(struct json *j, bool value)

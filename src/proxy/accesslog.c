@@ -71,15 +71,10 @@ static void write_tls(const struct stream *s, struct json *j)
     if (subject.n) json_field_string(j, "client_certificate", shortened(subject));
 }
 
-static void milliseconds(struct json *j, uint64_t us)
-{
-    json_double(j, (double)us / 1000);
-}
-
 static void write_times(const struct request *r, struct json *j, uint64_t took_us)
 {
     json_field(j, "ms");
-    milliseconds(j, took_us);
+    json_thousandths(j, took_us);
     bool any = false;
     for (int i = 0; i < STEP_COUNT; i++) {
         if (r->waited_us[i] == 0) continue;
@@ -89,7 +84,7 @@ static void write_times(const struct request *r, struct json *j, uint64_t took_u
         }
         any = true;
         json_key(j, slice_str(step_name((enum step)i)));
-        milliseconds(j, r->waited_us[i]);
+        json_thousandths(j, r->waited_us[i]);
     }
     if (any) json_object_end(j);
 }

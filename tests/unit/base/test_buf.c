@@ -155,13 +155,32 @@ static void test_refusals(void **state)
     assert_true(dies(reserve_all, &b));
 }
 
+static void test_thousandths(void **state)
+{
+    static const struct {
+        uint64_t value;
+        const char *text;
+    } rows[] = {{0, "0"},       {1, "0.001"},    {10, "0.01"},    {100, "0.1"},       {999, "0.999"},
+                {1000, "1"},    {1001, "1.001"}, {1010, "1.01"},  {1500, "1.5"},      {123456, "123.456"},
+                {90000, "90"},  {UINT64_C(18446744073709551615), "18446744073709551.615"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf b;
+        buf_init(&b, NULL);
+        buf_add_thousandths(&b, rows[i].value);
+        buf_add_char(&b, '\0');
+        assert_string_equal(b.p, rows[i].text);
+        buf_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows_on_the_heap), cmocka_unit_test(test_grows_in_an_arena),
         cmocka_unit_test(test_reserve),           cmocka_unit_test(test_integers),
         cmocka_unit_test(test_doubles),           cmocka_unit_test(test_doubles_read_back),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),          cmocka_unit_test(test_thousandths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

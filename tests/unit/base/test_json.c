@@ -103,6 +103,25 @@ static void test_every_byte_amid_others(void **state)
     }
 }
 
+/* Plain text is passed over eight bytes at a time. */
+static void test_every_byte_at_every_place(void **state)
+{
+    char text[20];
+    uint32_t codes[sizeof(text)];
+    (void)state;
+    for (unsigned i = 0; i < 256; i++) {
+        for (size_t at = 0; at < sizeof(text); at++) {
+            memset(text, '~', sizeof(text));
+            text[at] = (char)i;
+            start();
+            json_text(&json, slice_make(text, sizeof(text)));
+            assert_int_equal(read_string(out.p, out.n, codes), sizeof(text));
+            for (size_t k = 0; k < sizeof(text); k++)
+                assert_int_equal(codes[k], k != at ? '~' : i < 0x80 ? i : 0xfffd);
+        }
+    }
+}
+
 static void test_characters(void **state)
 {
     static const struct {
@@ -224,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_alone), cmocka_unit_test(test_every_byte_amid_others),
+        cmocka_unit_test(test_every_byte_at_every_place),
         cmocka_unit_test(test_characters),       cmocka_unit_test(test_random_bytes),
         cmocka_unit_test(test_structure),        cmocka_unit_test(test_doubles),
     };
