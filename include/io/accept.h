@@ -23,7 +23,8 @@ struct acceptor *accept_open(struct loop *l, const char *host, int port, void (*
 /* Makes s of the waiting connection; a negative uv error when it could not be taken: s is to be closed all the same. */
 int accept_take(struct acceptor *a, struct stream *s, const struct stream_events *events, struct address *peer);
 int accept_port(const struct acceptor *a); /* the one bound, also when 0 was asked for */
-/* Before the end: on_waiting for each connection in the kernel's queue, which closing the socket would reset. */
+/* Before the end: no connection begins any more, and on_waiting for each in the kernel's queue, which closing the
+   socket would reset. */
 void accept_rest(struct acceptor *a);
 void accept_close(struct acceptor *a);
 

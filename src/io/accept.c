@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,10 +109,27 @@ int accept_port(const struct acceptor *a)
                                               : ((struct sockaddr_in6 *)&address)->sin6_port);
 }
 
+/* From here on no handshake begins (one that has may end): else a connection could come between our last look into the
+   queue and the close, and be reset with the request it brought. Whoever knocks is refused once the socket is gone. */
+static void begin_no_more(int listening)
+{
+    enum { FLAGS_AT = 13, SYN = 0x02, ACK = 0x10 }; /* of a TCP header, RFC 9293 3.1 */
+    struct sock_filter drop_syn[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    struct sock_fprog program = {.len = sizeof drop_syn / sizeof *drop_syn, .filter = drop_syn};
+    setsockopt(listening, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program); /* without it: as good as it can be */
+}
+
 void accept_rest(struct acceptor *a)
 {
     uv_os_fd_t listening;
     if (uv_fileno((uv_handle_t *)&a->tcp, &listening) != 0) return;
+    begin_no_more(listening);
     for (int i = 0; i < BACKLOG; i++) {
         a->rest_fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (a->rest_fd >= 0)

@@ -1,4 +1,5 @@
 /* io/accept: a real listening socket on loopback: streams handed out, the peer's address, what cannot be bound. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,6 +189,14 @@ static void rest(void **state)
     assert_int_equal(t.n, 3);
     accept_rest(t.acceptor);
     assert_int_equal(t.n, 3);
+    /* nobody gets in between that and the close */
+    struct sockaddr_in late = {.sin_family = AF_INET, .sin_port = htons((uint16_t)accept_port(t.acceptor)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int knocking = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(knocking, (struct sockaddr *)&late, sizeof late), -1);
+    struct pollfd connected = {.fd = knocking, .events = POLLOUT};
+    assert_int_equal(poll(&connected, 1, 50), 0);
+    close(knocking);
     accept_close(t.acceptor);
     t.acceptor = NULL;
     while (t.taken[0]->read < 5 || t.taken[1]->read < 5 || t.taken[2]->read < 5)
