@@ -120,6 +120,8 @@ void decision_release(struct decision *d);
 
 void decisions_flush(struct decisions *d, uint64_t tag); /* 0: all */
 void decisions_stats(const struct decisions *d, struct cache_stats *out);
+/* The engine was seen to answer: it rests no longer, and the next question tries. */
+void decisions_wake(struct decisions *d);
 unsigned decisions_inflight(const struct decisions *d);
 
 #endif

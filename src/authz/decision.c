@@ -401,6 +401,11 @@ void decisions_stats(const struct decisions *d, struct cache_stats *out)
     cache_stats(d->kept, out);
 }
 
+void decisions_wake(struct decisions *d)
+{
+    breaker_wake(&d->engine.dependency.breaker, loop_now_ms(d->loop));
+}
+
 unsigned decisions_inflight(const struct decisions *d)
 {
     return d->engine.dependency.out;

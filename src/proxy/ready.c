@@ -93,6 +93,7 @@ static void on_probe_answer(const struct fetch_answer *a, void *arg)
     d->call = NULL;
     d->state = judge(a, &d->ok);
     d->checked_ms = loop_now_ms(d->proxy->loop);
+    if (d->ok) decisions_wake(d->proxy->settings->decisions);
     if ((first || before != d->ok) && log_on(d->ok ? LOG_INFO : LOG_WARN)) {
         struct log_line line;
         log_begin(&line, d->ok ? LOG_INFO : LOG_WARN, d->ok ? SLICE("dependency_up") : SLICE("dependency_down"));

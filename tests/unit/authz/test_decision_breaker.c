@@ -149,6 +149,21 @@ static void test_a_trial_that_fails(void **state)
     assert_false(ask_one(FETCH_TIMEOUT, 0, NULL));
 }
 
+/* A probe that was answered does not close it, but the rest is over: the next question is the trial. */
+static void test_woken(void **state)
+{
+    (void)state;
+    open_breaking(false);
+    open_it();
+    assert_false(ask_one(FETCH_ANSWERED, 200, "{\"result\":true}"));
+    decisions_wake(t.d);
+    assert_int_equal(state_shown(), 2);
+    assert_true(ask_one(FETCH_ANSWERED, 200, "{\"result\":true}"));
+    assert_int_equal(state_shown(), 0);
+    decisions_wake(t.d); /* and of one that does not rest nothing changes */
+    assert_int_equal(state_shown(), 0);
+}
+
 /* The waiters of a trial leave: the question goes on, and its end is the trial's. */
 static void test_nobody_waits_for_the_trial(void **state)
 {
@@ -259,6 +274,7 @@ int main(void)
         TEST(test_what_opens_it),
         TEST(test_rests_and_recovers),
         TEST(test_a_trial_that_fails),
+        TEST(test_woken),
         TEST(test_nobody_waits_for_the_trial),
         TEST(test_own_cap_does_not_open_it),
         TEST(test_what_if_has_no_say),
