@@ -16,7 +16,12 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
    caller's and open. SIGPIPE is the program's to ignore. Before log_open and after log_close lines go nowhere. */
 void log_open(int fd, enum log_level level);
 void log_close(void); /* writes what is left, as long as the reader takes something each second; frees */
+/* In a process just forked: as log_close, but what waits is the parent's to write, and so is the descriptor. */
+void log_leave(void);
 void log_set_level(enum log_level level);
+/* Which of several processes speaks, from 1: a field of every line. 0: there is one only. */
+void log_set_worker(int number);
+void log_field_worker(struct json *j); /* that field, for lines made elsewhere */
 bool log_on(enum log_level level);
 
 /* One line: log_begin, any json_field_…(&line.json, …), log_end. A level that is off must not get here (log_on). */
@@ -36,6 +41,7 @@ void log_raw(struct slice line);
 
 void log_flush(void);
 uint64_t log_dropped(void);
+bool log_has_room(void); /* for as much again as a slow reader has left waiting: lines of others may be taken on */
 
 /* RFC 3339 UTC with milliseconds ("2026-01-31T09:00:00.123Z"), 24 bytes and a NUL, cached per second. Times before
    1970 or after the year 9999 are shown as those ends. */

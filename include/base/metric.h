@@ -11,7 +11,7 @@
 #define METRIC_MAX_LABELS 3
 
 enum metric {
-#define METRIC(id, kind, name, labels, help) METRIC_##id,
+#define METRIC(id, kind, name, labels, over, help) METRIC_##id,
 #include "base/metrics.def"
 #undef METRIC
     METRIC_COUNT

@@ -12,6 +12,9 @@
 #define METRIC_BOUNDS 16 /* of a histogram, without +Inf */
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+enum metric_over { METRIC_OVER_SUM, METRIC_OVER_MAX, METRIC_OVER_MIN, METRIC_OVER_EACH };
+
+#define METRIC_LABELS_ROOM (METRIC_MAX_LABELS + 1) /* the worker before them */
 
 struct metric_histogram {
     uint64_t counts[METRIC_BOUNDS + 1]; /* each bucket alone, not cumulative; the last one is +Inf */
@@ -22,17 +25,18 @@ struct metric_series {
     struct metric_series *chain; /* same slot */
     struct metric_series *next;  /* in the order they came up */
     uint64_t hash;
-    struct slice labels[METRIC_MAX_LABELS]; /* valid UTF-8, bytes behind the struct */
+    struct slice labels[METRIC_LABELS_ROOM]; /* valid UTF-8, bytes behind the struct */
     double value;
     struct metric_histogram *histogram; /* histograms only */
 };
 
 struct metric_family {
     enum metric_kind kind;
+    enum metric_over over;
     const char *name; /* without prefix */
     const char *labels;
     const char *help;
-    struct slice label_names[METRIC_MAX_LABELS];
+    struct slice label_names[METRIC_LABELS_ROOM];
     size_t label_count;
     struct metric_series **slots;
     size_t mask;
@@ -49,5 +53,10 @@ struct metric_series *metric_family_series(struct metric_family *f, const struct
 
 /* Frees all series. */
 void metric_family_finish(void);
+
+/* An empty registry in place of the process's own, until metric_family_leave frees it; not twice. by_worker: families
+   that each worker has its own figure of get the label `worker` before theirs. */
+void metric_family_enter(bool by_worker);
+void metric_family_leave(void);
 
 #endif

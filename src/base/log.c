@@ -33,6 +33,7 @@ static struct {
     bool blocked;  /* the reader was slow in this turn: no further try until the next log_flush */
     uint64_t dropped;
     struct buf spare; /* the memory of the last line, for the next one */
+    int worker;
 } sink = {.fd = -1, .level = LOG_OFF, .restore_flags = -1};
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", "off"};
@@ -75,6 +76,16 @@ void log_open(int fd, enum log_level level)
 void log_set_level(enum log_level level)
 {
     sink.level = level;
+}
+
+void log_set_worker(int number)
+{
+    sink.worker = number;
+}
+
+void log_field_worker(struct json *j)
+{
+    if (sink.worker) json_field_int(j, "worker", sink.worker);
 }
 
 bool log_on(enum log_level level)
@@ -125,14 +136,9 @@ static void write_rest(void)
     }
 }
 
-void log_close(void)
+static void let_go(void)
 {
-    if (sink.fd < 0) return;
-    log_flush();
-    write_rest();
-    sink.dropped += count_lines(sink.lines + sink.start, sink.end - sink.start);
     if (sink.own_fd) close(sink.fd);
-    if (sink.restore_flags >= 0) fcntl(sink.fd, F_SETFL, sink.restore_flags);
     sink.fd = -1;
     sink.own_fd = false;
     sink.restore_flags = -1;
@@ -142,6 +148,22 @@ void log_close(void)
     free(sink.lines);
     sink.lines = NULL;
     buf_free(&sink.spare);
+}
+
+void log_close(void)
+{
+    if (sink.fd < 0) return;
+    log_flush();
+    write_rest();
+    sink.dropped += count_lines(sink.lines + sink.start, sink.end - sink.start);
+    if (sink.restore_flags >= 0) fcntl(sink.fd, F_SETFL, sink.restore_flags);
+    let_go();
+}
+
+void log_leave(void)
+{
+    let_go();
+    sink.dropped = 0;
 }
 
 /* One try a turn is enough when the reader is slow: each further line would cost a system call to be told so again. */
@@ -184,6 +206,7 @@ void log_begin(struct log_line *l, enum log_level level, struct slice event)
     json_field_string(&l->json, "time", slice_str(time_text));
     json_field_string(&l->json, "level", slice_str(level_names[level < LOG_OFF ? level : LOG_OFF]));
     json_field_string(&l->json, "event", event);
+    log_field_worker(&l->json);
 }
 
 void log_end(struct log_line *l)
@@ -210,6 +233,11 @@ void log_flush(void)
 {
     sink.blocked = false;
     if (sink.fd >= 0) write_out();
+}
+
+bool log_has_room(void)
+{
+    return sink.end - sink.start <= BUFFER_BYTES / 2;
 }
 
 uint64_t log_dropped(void)

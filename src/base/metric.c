@@ -15,6 +15,11 @@ static const double bounds[METRIC_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0
 static const char *const kind_names[] = {
     [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
 
+static const char *const over_names[] = {[METRIC_OVER_SUM] = "sum",
+                                         [METRIC_OVER_MAX] = "greatest",
+                                         [METRIC_OVER_MIN] = "least",
+                                         [METRIC_OVER_EACH] = "label `worker`"};
+
 static const char *name_prefix = "doorward_";
 
 void metric_init(const char *prefix)
@@ -223,9 +228,10 @@ void metric_table(struct buf *out)
 {
     buf_add_lit(out, "# Metrics\n\nAt `/metrics` (Prometheus text) and `/metrics/json`, on the admin address; in drop-in mode on the "
                      "main port too, there with the prefix `authorizer_proxy_`. Made by `doorward --print-metrics`.\n\n");
-    buf_add_lit(out, "| metric | type | labels | what it counts |\n|---|---|---|---|\n");
+    buf_add_lit(out, "| metric | type | labels | over workers | what it counts |\n|---|---|---|---|---|\n");
     for (size_t m = 0; m < METRIC_COUNT; m++) {
         const struct metric_family *f = metric_family_of((enum metric)m);
-        buf_printf(out, "| `%s%s` | %s | %s | %s |\n", name_prefix, f->name, kind_names[f->kind], f->labels, f->help);
+        buf_printf(out, "| `%s%s` | %s | %s | %s | %s |\n", name_prefix, f->name, kind_names[f->kind], f->labels,
+                   over_names[f->over], f->help);
     }
 }

@@ -10,39 +10,45 @@
 #define SERIES_MAX 1000
 #define LABEL_BYTES_MAX 128
 
-static struct metric_family families[METRIC_COUNT] = {
-#define METRIC(id, k, n, l, h) [METRIC_##id] = {.kind = METRIC_##k, .name = n, .labels = l, .help = h},
+static const struct metric_family rows[METRIC_COUNT] = {
+#define METRIC(id, k, n, l, o, h) \
+    [METRIC_##id] = {.kind = METRIC_##k, .name = n, .labels = l, .over = METRIC_OVER_##o, .help = h},
 #include "base/metrics.def"
 #undef METRIC
 };
 
-static bool ready;
+static struct registry {
+    struct metric_family families[METRIC_COUNT];
+    bool ready;
+} own, summed, *now = &own;
 
-static void prepare(void)
+static void prepare(bool by_worker)
 {
     for (size_t m = 0; m < METRIC_COUNT; m++) {
-        struct metric_family *f = &families[m];
+        struct metric_family *f = &now->families[m];
+        *f = rows[m];
         struct slice rest = slice_str(f->labels), name;
+        if (by_worker && f->over == METRIC_OVER_EACH) f->label_names[f->label_count++] = SLICE("worker");
         while (rest.n && slice_next(&rest, ',', &name)) {
-            CHECK(f->label_count < METRIC_MAX_LABELS, "metrics.def: too many labels in a row");
+            CHECK(f->label_count < METRIC_LABELS_ROOM, "metrics.def: too many labels in a row");
             f->label_names[f->label_count++] = name;
         }
         f->last = &f->first;
     }
-    ready = true;
+    now->ready = true;
 }
 
 struct metric_family *metric_family_of(enum metric m)
 {
     CHECK((size_t)m < METRIC_COUNT, "no such metric");
-    if (!ready) prepare();
-    return &families[m];
+    if (!now->ready) prepare(false);
+    return &now->families[m];
 }
 
 void metric_family_finish(void)
 {
-    for (size_t m = 0; m < METRIC_COUNT && ready; m++) {
-        struct metric_family *f = &families[m];
+    for (size_t m = 0; m < METRIC_COUNT && now->ready; m++) {
+        struct metric_family *f = &now->families[m];
         while (f->first != NULL) {
             struct metric_series *s = f->first;
             f->first = s->next;
@@ -53,7 +59,21 @@ void metric_family_finish(void)
         f->slots = NULL;
         f->mask = f->series_count = f->label_count = 0;
     }
-    ready = false;
+    now->ready = false;
+}
+
+void metric_family_enter(bool by_worker)
+{
+    CHECK(now == &own, "one other registry at a time");
+    now = &summed;
+    prepare(by_worker);
+}
+
+void metric_family_leave(void)
+{
+    CHECK(now == &summed, "entered before");
+    metric_family_finish();
+    now = &own;
 }
 
 static uint64_t hash_labels(const struct slice *labels, size_t count)
@@ -141,8 +161,8 @@ struct metric_series *metric_family_series(struct metric_family *f, const struct
     struct metric_series *s = find(f, labels, hash);
     if (s != NULL) return s;
 
-    char room[METRIC_MAX_LABELS][LABEL_BYTES_MAX];
-    struct slice kept[METRIC_MAX_LABELS];
+    char room[METRIC_LABELS_ROOM][LABEL_BYTES_MAX];
+    struct slice kept[METRIC_LABELS_ROOM];
     for (size_t i = 0; i < f->label_count; i++) kept[i] = clean(labels[i], room[i]);
     hash = hash_labels(kept, f->label_count);
     s = find(f, kept, hash);

@@ -106,6 +106,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_string(&j, "time", slice_str(time));
     json_field_string(&j, "level", reason_alarm(r->reason) ? SLICE("warn") : SLICE("info"));
     json_field_string(&j, "event", SLICE("request"));
+    log_field_worker(&j);
     json_field_string(&j, "request_id", r->id);
     json_field_string(&j, "client", r->client_ip);
     json_field_string(&j, "method", r->head->method);

@@ -293,8 +293,8 @@ static void test_table(void **state)
     metric_table(&shown);
     buf_add_char(&shown, '\0');
     assert_int_equal(count(shown.p, "\n"), METRIC_COUNT + 6);
-    assert_int_equal(count(shown.p, "|"), 5 * (METRIC_COUNT + 2));
-    assert_non_null(strstr(shown.p, "| `doorward_cache_hits_total` | counter | cache_type | Found in a cache"));
+    assert_int_equal(count(shown.p, "|"), 6 * (METRIC_COUNT + 2));
+    assert_non_null(strstr(shown.p, "| `doorward_cache_hits_total` | counter | cache_type | sum | Found in a cache"));
 }
 
 static void add_to_histogram(void *arg)
