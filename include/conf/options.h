@@ -87,6 +87,7 @@ struct conf_route {
 };
 
 struct conf {
+    int64_t workers;         /* processes; 0: as many as there are cores */
     bool drop_in;
     struct {
         struct slice host;       /* address literal */
@@ -201,12 +202,21 @@ struct conf_taken;
 struct conf_taken *conf_taken_create(void);
 void conf_taken_destroy(struct conf_taken *t);
 
+/* The contents of the files that a configuration was read from, so that another process reads the same, whatever became
+   of the files. Secrets are among them: wiped in the end. */
+struct conf_files;
+struct conf_files *conf_files_create(void);                   /* remembers what is read */
+struct conf_files *conf_files_unpack(struct slice packed);    /* is read in place of the files; copied */
+void conf_files_pack(const struct conf_files *f, struct buf *out); /* out is the caller's to wipe */
+void conf_files_destroy(struct conf_files *f);
+
 struct conf_source {       /* what main knows from the command line */
     const char *file;      /* --config or NULL */
     bool drop_in;          /* --drop-in */
     bool hurried;          /* others are to be served: nobody waits long for a pipe */
     char **environ;        /* the process's; secrets read from it are removed by unsetenv */
     struct conf_taken *taken; /* where they are kept then, and found; NULL: they are gone */
+    struct conf_files *files; /* what is to be remembered of files, or read in their place; NULL: the files */
 };
 
 /* All errors at once, one per line in errors ("file:line: key: what is wrong, what was expected"); NULL then.

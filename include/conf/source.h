@@ -8,6 +8,12 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
+struct conf_files;
+
+/* From here on files are remembered in f, or read from it; NULL: just read. */
+void source_use(struct conf_files *f);
+bool source_exists(const char *path);
+
 /* The whole of a file, NUL behind it. NULL when read, else what is wrong (static text). pipe_ms: how long pipes may be
    waited for, in all; what was waited is taken off. */
 const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out);

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "conf/check.h"
@@ -25,7 +24,7 @@ static const char *choose(struct load *l, const struct conf_source *src)
 {
     const char *named = src->file ? src->file : environ_get(l, "DOORWARD_CONFIG");
     if (named && !*named) named = NULL;
-    const char *file = named ? named : access(DEFAULT_FILE, F_OK) == 0 ? DEFAULT_FILE : NULL;
+    const char *file = named ? named : source_exists(DEFAULT_FILE) ? DEFAULT_FILE : NULL;
     l->drop_in = dropin_is_meant(l, src->drop_in, file != NULL);
     if (!l->drop_in) return file;
     if (named) problem(&l->problems, NULL, "", "drop-in mode takes no file, but %s is named, expected one of the two", named);
@@ -120,7 +119,9 @@ struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct
                      .store = src->taken,
                      .pipe_ms = src->hurried ? PIPE_HURRIED_MS : PIPE_MS,
                      .folder = ""};
+    source_use(src->files);
     load(&l, src);
+    source_use(NULL);
     environ_take(&l);
     wipe(l.seen);
     arena_reset(&arena);

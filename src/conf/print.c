@@ -63,7 +63,7 @@ static void add_kind(struct buf *out, const struct option *o)
         return;
     }
     buf_add_slice(out, slice_str(value_kind_name(o->kind)));
-    if (o->kind == KIND_INT || o->kind == KIND_DOUBLE)
+    if (o->kind == KIND_INT || o->kind == KIND_COUNT_AUTO || o->kind == KIND_DOUBLE)
         buf_printf(out, ", %lld to %lld", (long long)o->least, (long long)o->most);
     if (value_is_secret(o->kind)) buf_printf(out, ", or `%s_file`", o->path);
     if (o->kind == KIND_SECRET && o->least > 1) buf_printf(out, ", at least %lld bytes", (long long)o->least);

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "conf/builtin.h"
+#include "conf/files.h"
+
+static struct conf_files *files; /* of the configuration that is being read */
 
 static const char *why_not_opened(int error)
 {
@@ -60,12 +63,39 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, int64_t *
     return NULL;
 }
 
-const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
+void source_use(struct conf_files *f)
+{
+    files = f;
+}
+
+bool source_exists(const char *path)
+{
+    return files && files_are_packed(files) ? files_find(files, path, NULL) : access(path, F_OK) == 0;
+}
+
+static const char *read_packed(struct arena *a, const char *path, size_t max_bytes, struct slice *out)
+{
+    struct slice content;
+    if (!files_find(files, path, &content)) return "no such file";
+    if (content.n > max_bytes) return "the file is too long";
+    *out = arena_copy(a, content);
+    return NULL;
+}
+
+static const char *read_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return why_not_opened(errno);
     const char *error = read_all(a, fd, max_bytes, pipe_ms, out);
     close(fd);
+    return error;
+}
+
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
+{
+    if (files && files_are_packed(files)) return read_packed(a, path, max_bytes, out);
+    const char *error = read_file(a, path, max_bytes, pipe_ms, out);
+    if (files && !error) files_keep(files, path, *out);
     return error;
 }
 

@@ -25,6 +25,7 @@ struct kind {
 
 static const struct kind kinds[KIND_COUNT] = {
     [KIND_INT] = {"whole number", NULL, SHOW},
+    [KIND_COUNT_AUTO] = {"whole number or auto", NULL, SHOW},
     [KIND_DOUBLE] = {"number", NULL, SHOW},
     [KIND_BOOL] = {"true or false", NULL, SHOW},
     [KIND_CHOICE] = {"choice", NULL, SHOW},
@@ -135,6 +136,20 @@ static bool read_int(struct reading *r, void *field)
     int64_t stored = v;
     memcpy(field, &stored, sizeof stored);
     return true;
+}
+
+/* auto is stored as 0. */
+static bool read_count(struct reading *r, void *field)
+{
+    static const int64_t automatic = 0;
+    long long v;
+    if (r->n->kind == NODE_TEXT && slice_eq(r->n->text, SLICE("auto"))) {
+        memcpy(field, &automatic, sizeof automatic);
+        return true;
+    }
+    if (is_plain(r->n) && slice_to_int(r->n->text, &v)) return read_int(r, field);
+    return expected(r, load_text(r->l, "auto or a whole number from %lld to %lld", (long long)r->o->least,
+                                 (long long)r->o->most));
 }
 
 /* Digits with at most one point; no sign, no exponent, no locale. */
@@ -379,6 +394,7 @@ bool value_read(struct load *l, const struct option *o, const char *path, const 
     bool good;
     if (n && n->told) return false;
     if (o->kind == KIND_INT) good = read_int(&r, field);
+    else if (o->kind == KIND_COUNT_AUTO) good = read_count(&r, field);
     else if (o->kind == KIND_DOUBLE) good = read_double(&r, field);
     else if (o->kind == KIND_BOOL) good = read_bool(&r, field);
     else if (o->kind == KIND_CHOICE) good = read_choice(&r, field);

@@ -152,11 +152,49 @@ static void test_secrets_are_there_again(void **state)
     buf_free(&warnings);
 }
 
+/* Files are read once; another process reads the same, whatever has become of them. */
+static void test_files_are_given_on(void **state)
+{
+    (void)state;
+    char *none[] = {NULL};
+    struct buf errors, warnings, packed;
+    buf_init(&errors, NULL);
+    buf_init(&warnings, NULL);
+    buf_init(&packed, NULL);
+    write_file("token", "0123456789abcdef\n");
+    write_file("c.yaml", BASE "workers: auto\nadmin: {token_file: token}\n");
+    struct conf_source src = {.file = "c.yaml", .environ = none, .files = conf_files_create()};
+    struct conf *first = conf_load(&src, &errors, &warnings);
+    assert_non_null(first);
+    conf_files_pack(src.files, &packed);
+    conf_files_destroy(src.files);
+    write_file("token", "another-token-0123\n");
+    write_file("c.yaml", "broken: [");
+    src.files = conf_files_unpack(buf_slice(&packed));
+    struct conf *given = conf_load(&src, &errors, &warnings);
+    assert_non_null(given);
+    assert_string_equal(differences(first, given), "");
+    assert_slice(given->admin.token, "0123456789abcdef");
+    assert_int_equal(given->workers, 0);
+    conf_destroy(given);
+    conf_files_destroy(src.files);
+    for (size_t n = 0; n < packed.n; n++) { /* what is not whole is not there */
+        src.files = conf_files_unpack(slice_make(packed.p, n));
+        assert_null(conf_load(&src, &errors, &warnings));
+        conf_files_destroy(src.files);
+    }
+    conf_destroy(first);
+    buf_free(&errors);
+    buf_free(&warnings);
+    buf_free(&packed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_differs), cmocka_unit_test(test_each_kind), cmocka_unit_test(test_entries),
         cmocka_unit_test(test_files),           cmocka_unit_test(test_secrets_are_there_again),
+        cmocka_unit_test(test_files_are_given_on),
     };
     buf_init(&told, NULL);
     int failed = cmocka_run_group_tests(tests, enter_folder, leave_folder);

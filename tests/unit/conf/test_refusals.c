@@ -52,14 +52,14 @@ static const struct refusal with_route[] = {
     {"grant: { format: jwt }", "c.yaml:1: grant.format: \"jwt\" given, expected json, base64url or jws\n"},
     {"upstream: { host: keep }", "c.yaml:1: upstream.host: \"keep\" given, expected rewrite or preserve\n"},
     /* keys, sections, YAML */
-    {"polcy: { timeout_ms: 5 }", "c.yaml:1: polcy: unknown key, expected one of listen, admin, upstream, upstreams, "
+    {"polcy: { timeout_ms: 5 }", "c.yaml:1: polcy: unknown key, expected one of workers, listen, admin, upstream, upstreams, "
                                  "tokens, context, redis, policy, decisions, breakers, grant, authorize, strip_headers, routes, cors, "
                                  "log, serve\n"},
     {"log: { levle: info }", "c.yaml:1: log.levle: unknown key, expected one of level, access, query\n"},
     {"log:\n  level: info\n  color: true\n", "c.yaml:3: log.color: unknown key, expected one of level, access, query\n"},
     {"log: info", "c.yaml:1: log: a text given, expected a map with level, access, query\n"},
     {"log: [info]", "c.yaml:1: log: a list given, expected a map with level, access, query\n"},
-    {"log.level: info", "c.yaml:1: log.level: unknown key, expected one of listen, admin, upstream, upstreams, tokens, "
+    {"log.level: info", "c.yaml:1: log.level: unknown key, expected one of workers, listen, admin, upstream, upstreams, tokens, "
                         "context, redis, policy, decisions, breakers, grant, authorize, strip_headers, routes, cors, log, serve\n"},
     {"log: { access_file: x }", "c.yaml:1: log.access_file: unknown key, expected one of level, access, query\n"},
     {"upstream: { uri: http://a }", "c.yaml:1: upstream.uri: unknown key, expected one of url, urls, balance, host, connect_timeout_ms, "
@@ -337,6 +337,8 @@ static const struct refusal with_route[] = {
     {"policy: { timeout_ms: \"${NOT_SET:-soon}\" }",
      "c.yaml:1: policy.timeout_ms: \"soon\" given, expected a whole number from 10 to 600000\n"},
     /* all at once, in the order of the options */
+    {"workers: 0", "c.yaml:1: workers: \"0\" given, expected a whole number from 1 to 256\n"},
+    {"workers: all", "c.yaml:1: workers: \"all\" given, expected auto or a whole number from 1 to 256\n"},
     {"log: { level: loud }\npolicy: { timeout_ms: 1 }\nlisten: { hosts: [\"a b\", \"c d\"] }",
      "c.yaml:3: listen.hosts[0]: \"a b\" is no host, expected host or host:port\n"
      "c.yaml:3: listen.hosts[1]: \"c d\" is no host, expected host or host:port\n"
