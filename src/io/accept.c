@@ -63,25 +63,94 @@ static void on_closed(uv_handle_t *handle)
     free(handle);
 }
 
-struct acceptor *accept_open(struct loop *l, const char *host, int port, void (*on_waiting)(void *arg),
-                             void (*on_error)(const char *text, void *arg), void *arg, const char **error)
+static struct acceptor *create(struct loop *l, void (*on_waiting)(void *arg),
+                               void (*on_error)(const char *text, void *arg), void *arg)
 {
     struct acceptor *a = xzalloc(sizeof *a);
-    struct sockaddr_storage address;
     a->loop = l;
     a->on_waiting = on_waiting;
     a->on_error = on_error;
     a->arg = arg;
     a->rest_fd = -1;
     CHECK(uv_tcp_init(loop_uv(l), &a->tcp) == 0, "a TCP handle can be made");
-    int e = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
-    if (e) e = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
-    if (!e) e = uv_tcp_bind(&a->tcp, (const struct sockaddr *)&address, 0);
+    return a;
+}
+
+static int read_host(const char *host, int port, struct sockaddr_storage *out)
+{
+    int e = uv_ip4_addr(host, port, (struct sockaddr_in *)out);
+    return e ? uv_ip6_addr(host, port, (struct sockaddr_in6 *)out) : 0;
+}
+
+static struct acceptor *listen_or_close(struct acceptor *a, int e, const char **error)
+{
     if (!e) e = uv_listen((uv_stream_t *)&a->tcp, BACKLOG, on_connection);
     if (!e) return a;
     *error = uv_strerror(e);
     accept_close(a);
     return NULL;
+}
+
+struct acceptor *accept_open(struct loop *l, const char *host, int port, void (*on_waiting)(void *arg),
+                             void (*on_error)(const char *text, void *arg), void *arg, const char **error)
+{
+    struct acceptor *a = create(l, on_waiting, on_error, arg);
+    struct sockaddr_storage address;
+    int e = read_host(host, port, &address);
+    if (!e) e = uv_tcp_bind(&a->tcp, (const struct sockaddr *)&address, 0);
+    return listen_or_close(a, e, error);
+}
+
+struct acceptor *accept_adopt(struct loop *l, int fd, void (*on_waiting)(void *arg),
+                              void (*on_error)(const char *text, void *arg), void *arg, const char **error)
+{
+    struct acceptor *a = create(l, on_waiting, on_error, arg);
+    int e = uv_tcp_open(&a->tcp, fd);
+    if (e) close(fd);
+    return listen_or_close(a, e, error);
+}
+
+static int port_of(const struct sockaddr_storage *address)
+{
+    return ntohs(address->ss_family == AF_INET ? ((const struct sockaddr_in *)address)->sin_port
+                                               : ((const struct sockaddr_in6 *)address)->sin6_port);
+}
+
+/* One that must stand alone is bound before it says that it shares: so it is refused where anybody listens already. */
+static int open_socket(struct sockaddr_storage *address, bool alone)
+{
+    socklen_t n = address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, off = 0;
+    if (fd < 0) return -1;
+    bool good = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0;
+    if (address->ss_family == AF_INET6) /* [::] takes IPv4 too, as libuv has it */
+        good = good && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0;
+    if (!alone) good = good && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0;
+    good = good && bind(fd, (const struct sockaddr *)address, n) == 0;
+    if (alone) good = good && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0;
+    good = good && listen(fd, BACKLOG) == 0 && getsockname(fd, (struct sockaddr *)address, &n) == 0;
+    if (good) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+bool accept_sockets(const char *host, int *port, int *fds, size_t n, const char **error)
+{
+    struct sockaddr_storage address;
+    memset(&address, 0, sizeof address);
+    int e = read_host(host, *port, &address);
+    for (size_t i = 0; i < n && !e; i++) {
+        fds[i] = open_socket(&address, i == 0);
+        if (fds[i] >= 0) continue;
+        e = -errno;
+        while (i > 0) close(fds[--i]);
+        break;
+    }
+    if (e) *error = uv_strerror(e);
+    else *port = port_of(&address);
+    return e == 0;
 }
 
 int accept_take(struct acceptor *a, struct stream *s, const struct stream_events *events, struct address *peer)
@@ -105,8 +174,7 @@ int accept_port(const struct acceptor *a)
     struct sockaddr_storage address;
     int n = sizeof address;
     if (uv_tcp_getsockname(&a->tcp, (struct sockaddr *)&address, &n) != 0) return 0;
-    return ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
-                                              : ((struct sockaddr_in6 *)&address)->sin6_port);
+    return port_of(&address);
 }
 
 /* From here on no handshake begins (one that has may end): else a connection could come between our last look into the
@@ -125,11 +193,11 @@ static void begin_no_more(int listening)
     setsockopt(listening, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program); /* without it: as good as it can be */
 }
 
-void accept_rest(struct acceptor *a)
+void accept_rest(struct acceptor *a, bool last)
 {
     uv_os_fd_t listening;
     if (uv_fileno((uv_handle_t *)&a->tcp, &listening) != 0) return;
-    begin_no_more(listening);
+    if (last) begin_no_more(listening);
     for (int i = 0; i < BACKLOG; i++) {
         a->rest_fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (a->rest_fd >= 0)

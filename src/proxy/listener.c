@@ -71,7 +71,7 @@ struct listener *listener_create(struct proxy *p, struct slice host, int port, b
 
 void listener_rest(struct listener *l)
 {
-    if (l) accept_rest(l->acceptor);
+    if (l) accept_rest(l->acceptor, true);
 }
 
 void listener_close(struct listener *l)
