@@ -1,47 +1,27 @@
-/* main: arguments, wiring, run, drain, exit code. 0: ended in order; 1: could not run or was cut short; 2: wrong usage;
-   78: the configuration is refused (EX_CONFIG). */
-#include <errno.h>
+/* main: arguments, and which job: to serve alone, or to supervise those who do; exit code. 0: ended in order; 1: could not
+   run or was cut short; 2: wrong usage; 78: the configuration is refused (EX_CONFIG). */
 #include <getopt.h>
 #include <jansson.h>
 #include <openssl/crypto.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <uv.h>
 
-#include "base/arena.h"
-#include "base/log.h"
 #include "base/metric.h"
 #include "conf/options.h"
 #include "http/parser.h"
-#include "io/loop.h"
-#include "proxy/listener.h"
 #include "proxy/probe.h"
-#include "proxy/proxy.h"
-#include "proxy/reload.h"
+#include "proxy/serve.h"
 #include "proxy/settings.h"
+#include "proxy/supervisor.h"
 #include "remote/fetch.h"
 
 #define EXIT_USAGE 2
 #define EXIT_CONFIG 78
-#define OPEN_FILES_BESIDE 512 /* Redis, calls to OPA, profiles and keys, connections that are told to go */
 
 extern char **environ;
 
 enum job { JOB_RUN, JOB_CHECK, JOB_PRINT_CONFIG, JOB_PROBE };
-
-struct run {
-    struct proxy proxy;
-    const struct conf_source *source;
-    struct deadline drain_limit;
-    bool cut_short;
-};
-
-static void on_signal(int signum, void *arg);
-static void on_hangup(int signum, void *arg);
-static void on_drained(struct proxy *p);
-static void on_drain_limit(struct deadline *d);
 
 static void usage(FILE *to)
 {
@@ -90,148 +70,13 @@ static struct conf *load(const struct conf_source *source)
     return conf;
 }
 
-static void on_signal(int signum, void *arg)
-{
-    struct run *run = arg;
-    struct proxy *p = &run->proxy;
-    if (p->draining) {
-        log_event(LOG_WARN, "ending_now", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
-        on_drain_limit(&run->drain_limit);
-        return;
-    }
-    log_event(LOG_INFO, "draining", slice_str(signum == SIGINT ? "SIGINT" : "SIGTERM"));
-    int64_t delay_ms = signum == SIGINT ? 0 : p->settings->conf->listen.drain_delay_ms; /* nobody waits at a keyboard */
-    deadline_after(p->loop, &run->drain_limit, delay_ms + p->settings->conf->listen.drain_timeout_ms);
-    proxy_drain(p, delay_ms);
-}
-
-/* Each connection may need another one to the API. What a process is given at first is often far less than it may have;
-   with none left, no connection is made to anybody. */
-static void raise_open_files(int64_t connections)
-{
-    struct rlimit files;
-    rlim_t wanted = 2 * (rlim_t)connections + OPEN_FILES_BESIDE;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
-    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
-    setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur >= wanted || !log_on(LOG_WARN)) return;
-    struct log_line line;
-    log_begin(&line, LOG_WARN, SLICE("open_files"));
-    json_field_string(&line.json, "detail",
-                      SLICE("fewer files may be open than listen.max_connections can need: raise the limit (ulimit -Hn, "
-                            "LimitNOFILE) or lower the option"));
-    json_field_int(&line.json, "may", (long long)files.rlim_cur);
-    json_field_int(&line.json, "need", (long long)wanted);
-    log_end(&line);
-}
-
-static void on_hangup(int signum, void *arg)
-{
-    struct run *run = arg;
-    (void)signum;
-    int64_t before = run->proxy.settings->conf->listen.max_connections;
-    if (!reload(&run->proxy, run->source)) return;
-    int64_t now = run->proxy.settings->conf->listen.max_connections;
-    if (now != before) raise_open_files(now);
-}
-
-static void on_drained(struct proxy *p)
-{
-    loop_stop(p->loop);
-}
-
-static void on_drain_limit(struct deadline *d)
-{
-    struct run *run = container_of(d, struct run, drain_limit);
-    run->cut_short = true;
-    proxy_abort(&run->proxy);
-    if (run->proxy.conns_n == 0) loop_stop(run->proxy.loop);
-}
-
-static bool listen_all(struct proxy *p, char **error)
-{
-    const struct conf *c = p->settings->conf;
-    int port = c->listen.port, admin_port = c->admin.port;
-    p->listeners[0] = listener_create(p, c->listen.host, c->listen.port, false, &port, error);
-    if (!p->listeners[0]) return false;
-    if (c->admin.host.n) {
-        p->listeners[1] = listener_create(p, c->admin.host, c->admin.port, true, &admin_port, error);
-        if (!p->listeners[1]) return false;
-    }
-    if (!log_on(LOG_INFO)) return true;
-    struct log_line line;
-    log_begin(&line, LOG_INFO, SLICE("started"));
-    json_field_string(&line.json, "version", SLICE(DOORWARD_VERSION));
-    json_field_string(&line.json, "address", c->listen.host);
-    json_field_int(&line.json, "port", port);
-    json_field_bool(&line.json, "tls", c->listen.tls.certificate.n > 0);
-    if (c->admin.host.n) {
-        json_field_string(&line.json, "admin_address", c->admin.host);
-        json_field_int(&line.json, "admin_port", admin_port);
-    }
-    json_field_bool(&line.json, "drop_in", c->drop_in);
-    log_end(&line);
-    return true;
-}
-
-/* Who asks for a reload while we start gets it then: until there is a handler it would be our end. */
-static void hold_hangup(bool held)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
-}
-
-static int run(struct settings *settings, const struct conf_source *source)
-{
-    const struct conf *conf = settings->conf;
-    struct run r = {.source = source};
-    struct proxy *p = &r.proxy;
-    char *error = NULL;
-    signal(SIGPIPE, SIG_IGN);
-    log_open(STDOUT_FILENO, conf->log.level);
-    raise_open_files(conf->listen.max_connections);
-    metric_init(conf->serve.metrics_prefix.p);
-    p->loop = loop_create();
-    p->on_drained = on_drained;
-    deadline_init(&r.drain_limit, on_drain_limit);
-    loop_on_signal(p->loop, SIGTERM, on_signal, &r);
-    loop_on_signal(p->loop, SIGINT, on_signal, &r);
-    loop_on_signal(p->loop, SIGHUP, on_hangup, &r);
-    hold_hangup(false);
-    bool running = proxy_start(p, settings, &error) && listen_all(p, &error);
-    metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
-    if (running) {
-        loop_serve(p->loop);
-    } else {
-        fprintf(stderr, "doorward: %s\n", error);
-        free(error);
-        proxy_abort(p);
-    }
-    deadline_stop(&r.drain_limit);
-    proxy_finish(p);
-    loop_close(p->loop);
-    bool whole = loop_end(p->loop);
-    if (running) log_event(LOG_INFO, "ended", r.cut_short ? SLICE("cut short") : SLICE("drained"));
-    int code = running && !r.cut_short ? 0 : 1;
-    if (!whole) {
-        log_close();
-        _exit(code);
-    }
-    proxy_free(p);
-    loop_destroy(p->loop);
-    metric_finish();
-    log_close();
-    arena_trim();
-    return code;
-}
-
 static int with_config(enum job job, const struct conf_source *source)
 {
     struct conf *conf = load(source);
     if (!conf) return EXIT_CONFIG;
     char *error = NULL;
+    unsigned workers = workers_of(conf);
+    if (job == JOB_RUN) workers_share(conf, workers);
     struct settings *settings = settings_create(conf, &error);
     int code = EXIT_CONFIG;
     if (!settings) {
@@ -248,7 +93,7 @@ static int with_config(enum job job, const struct conf_source *source)
         buf_free(&out);
         code = 0;
     } else if (job == JOB_RUN) {
-        return run(settings, source);
+        return workers > 1 ? supervise(settings, source, workers) : serve(settings, source, NULL);
     } else {
         code = probe_health(conf);
     }
@@ -315,7 +160,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     source.taken = job == JOB_RUN ? conf_taken_create() : NULL;
-    hold_hangup(job == JOB_RUN);
+    serve_hold_hangup(job == JOB_RUN);
     int code = with_config(job, &source);
     conf_taken_destroy(source.taken);
     return code;

@@ -5,5 +5,6 @@
 #include "proxy/proxy.h"
 
 void gauges_update(struct proxy *p);
+void gauges_of_process(void); /* of them, those that need no proxy */
 
 #endif

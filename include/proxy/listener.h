@@ -9,7 +9,7 @@
 
 struct listener;
 
-/* Binds and listens. NULL: *error is a heap text. bound_port (may be NULL) gets the port, for port 0. */
+/* Binds and listens; in a team, on the socket that the supervisor gave. NULL: *error is a heap text. bound_port (may be NULL) gets the port, for port 0. */
 struct listener *listener_create(struct proxy *p, struct slice host, int port, bool admin, int *bound_port,
                                  char **error);
 /* Takes what the kernel's queue still holds; NULL: nothing. */

@@ -14,9 +14,11 @@
 struct announce;
 struct ready;
 struct listener;
+struct team;
 
 struct proxy {
     struct loop *loop;
+    struct team *team; /* NULL: the only process */
     struct settings *settings; /* of now; what begins, begins with them */
     struct list all_settings;  /* those that something still uses too */
     struct list gone_settings;

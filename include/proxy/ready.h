@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "proxy/proxy.h"
+#include "proxy/team.h"
 
 struct ready;
 
@@ -16,7 +17,7 @@ void ready_adjust(struct ready *d, const struct conf *before);
 void ready_stop(struct ready *d);            /* cancels what is out */
 void ready_free(struct ready *d);
 
-/* The JSON body; true when ready. */
-bool ready_write(const struct ready *d, struct buf *out);
+/* The JSON body; true when ready. all: what the workers said of themselves (team_ask); NULL: of this process alone. */
+bool ready_write(const struct ready *d, const struct team_call *all, struct buf *out);
 
 #endif

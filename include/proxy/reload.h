@@ -11,6 +11,15 @@
    proxy is draining: nothing has changed. The log says what was done, or why not. */
 bool reload(struct proxy *p, const struct conf_source *source);
 
+/* The parts of it, for a supervisor, who has no proxy but settings that workers are started with.
+   What is read: settings, of one of so many workers; NULL: the log says why, and it is counted. quiet: warnings are not
+   told. */
+struct settings *reload_read(const struct conf_source *source, const struct conf *before, unsigned workers, bool quiet);
+bool reload_moves(const struct conf *before, const struct conf *c, size_t i); /* the main (0) or admin (1) address */
+bool reload_refuse(char *error); /* a heap text, freed: told and counted; false */
+void reload_ignore(struct slice why);
+void reload_tell(const struct settings *s, const struct conf *before);
+
 /* config_revision, config_loaded_timestamp_seconds: of the settings in force. */
 void reload_tell_revision(const struct proxy *p);
 

@@ -12,6 +12,7 @@
 #include "proxy/announce.h"
 #include "proxy/conn.h"
 #include "proxy/borrow.h"
+#include "proxy/team.h"
 
 enum step {
 #define STEP(id, name) STEP_##id,
@@ -62,6 +63,7 @@ struct request {
 
     struct budget budget;
     struct announce_call announce_call;
+    struct team_call *team_call; /* all workers are being asked, or have been; NULL: there is this process only */
     bool flushed;             /* POST /cache/flush: done here, told or being told to others */
 
     struct upstream_call upstream_call;

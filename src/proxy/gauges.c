@@ -53,6 +53,13 @@ static double breaker_value(const char *name)
     return name[0] == 'o' ? 2 : name[0] == 'h' ? 1 : 0;
 }
 
+void gauges_of_process(void)
+{
+    metric_set(METRIC_RSS, NULL, resident_bytes());
+    metric_set(METRIC_OPEN_FDS, NULL, open_fds());
+    metric_add(METRIC_LINES_DROPPED, NULL, (double)log_dropped() - metric_value(METRIC_LINES_DROPPED, NULL));
+}
+
 void gauges_update(struct proxy *p)
 {
     const struct settings *now = p->settings;
@@ -79,10 +86,8 @@ void gauges_update(struct proxy *p)
         metric_set(METRIC_REDIS_MASTERS, NULL, (double)redis.masters);
         metric_set(METRIC_REDIS_TRACKING, NULL, redis.tracking);
     }
-    metric_set(METRIC_RSS, NULL, resident_bytes());
-    metric_set(METRIC_OPEN_FDS, NULL, open_fds());
+    gauges_of_process();
     metric_set(METRIC_LOOP_LAG, NULL, (double)loop_lag_ms(p->loop) / 1000);
     metric_set(METRIC_LOOP_HANDLES, NULL, (double)loop_handles(p->loop));
     metric_set(METRIC_LOOP_DEADLINES, NULL, (double)loop_deadlines(p->loop));
-    metric_add(METRIC_LINES_DROPPED, NULL, (double)log_dropped() - metric_value(METRIC_LINES_DROPPED, NULL));
 }

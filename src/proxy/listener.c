@@ -11,6 +11,7 @@
 #include "proxy/admission.h"
 #include "proxy/conn.h"
 #include "proxy/keypair.h"
+#include "proxy/team.h"
 
 #define REFUSED_MAX 256 /* connections over max_connections that still get an answer */
 
@@ -57,7 +58,13 @@ struct listener *listener_create(struct proxy *p, struct slice host, int port, b
     const char *why = NULL;
     l->proxy = p;
     l->admin = admin;
-    l->acceptor = accept_open(p->loop, host.p, port, on_waiting, on_accept_error, l, &why);
+    int fd = team_take_socket(p->team, admin);
+    if (p->team && fd < 0)
+        why = "the supervisor has no socket for it";
+    else if (p->team)
+        l->acceptor = accept_adopt(p->loop, fd, on_waiting, on_accept_error, l, &why);
+    else
+        l->acceptor = accept_open(p->loop, host.p, port, on_waiting, on_accept_error, l, &why);
     if (l->acceptor) {
         if (bound_port) *bound_port = accept_port(l->acceptor);
         return l;
@@ -71,7 +78,7 @@ struct listener *listener_create(struct proxy *p, struct slice host, int port, b
 
 void listener_rest(struct listener *l)
 {
-    if (l) accept_rest(l->acceptor, true);
+    if (l) accept_rest(l->acceptor, team_is_last(l->proxy->team));
 }
 
 void listener_close(struct listener *l)

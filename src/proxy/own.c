@@ -3,9 +3,12 @@
 #include "proxy/own.h"
 
 #include <openssl/crypto.h>
+#include <stdio.h>
+
 #include "base/json.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "base/metric_sum.h"
 #include "http/writer.h"
 #include "proxy/authorize.h"
 #include "proxy/flush.h"
@@ -30,7 +33,6 @@ struct own {
 static enum step_result answer_health(struct request *r);
 static enum step_result answer_ready(struct request *r);
 static enum step_result answer_metrics(struct request *r);
-static enum step_result answer_metrics_json(struct request *r);
 static enum step_result answer_authorize(struct request *r);
 static enum step_result answer_flush(struct request *r);
 static enum step_result answer_jwks(struct request *r);
@@ -40,7 +42,7 @@ static const struct own table[] = {
     {TEXT("/health"), TEXT("GET"), EVERYWHERE, true, answer_health},
     {TEXT("/ready"), TEXT("GET"), EVERYWHERE, true, answer_ready},
     {TEXT("/metrics"), TEXT("GET"), ADMIN_OR_PUBLIC, false, answer_metrics},
-    {TEXT("/metrics/json"), TEXT("GET"), ADMIN_OR_PUBLIC, false, answer_metrics_json},
+    {TEXT("/metrics/json"), TEXT("GET"), ADMIN_OR_PUBLIC, false, answer_metrics},
     {TEXT("/authorize"), TEXT("POST"), ADMIN_OR_PUBLIC, false, answer_authorize},
     {TEXT("/cache/flush"), TEXT("POST"), ADMIN_ONLY, false, answer_flush},
     {TEXT("/.well-known/jwks.json"), TEXT("GET"), EVERYWHERE, true, answer_jwks},
@@ -165,30 +167,57 @@ static enum step_result answer_health(struct request *r)
     return reply_body(r, 200, json_type, buf_slice(&out));
 }
 
+static void on_all_answered(struct team_call *c)
+{
+    request_run(c->arg);
+}
+
+/* In a team: true when all have to be asked first; then it comes again, with their answers in r->team_call. */
+static bool asks_all(struct request *r, enum team_question q, const struct flush_scope *scope)
+{
+    if (!r->proxy->team || r->team_call) return false;
+    r->team_call = arena_zalloc(r->arena, sizeof *r->team_call);
+    r->team_call->on_done = on_all_answered;
+    r->team_call->arg = r;
+    return team_ask(r->proxy->team, q, scope, r->team_call) == OP_PENDING;
+}
+
 static enum step_result answer_ready(struct request *r)
 {
     struct buf out;
+    if (asks_all(r, TEAM_READY, NULL)) return STEP_WAIT;
     buf_init(&out, r->arena);
-    bool ready = ready_write(r->proxy->ready, &out);
+    bool ready = ready_write(r->proxy->ready, r->team_call, &out);
     return reply_body(r, ready ? 200 : 503, json_type, buf_slice(&out));
+}
+
+/* Until metric_sum_end it is the sum of all that is shown. */
+static void sum_up(const struct team_call *all)
+{
+    metric_sum_begin();
+    for (size_t i = 0; i < all->parts_n; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%u", all->parts[i].worker);
+        metric_sum_add(all->parts[i].body, all->parts[i].worker ? slice_str(number) : SLICE("supervisor"));
+    }
 }
 
 static enum step_result answer_metrics(struct request *r)
 {
     struct buf out;
+    bool json = slice_eq(r->own->path, SLICE("/metrics/json"));
+    if (asks_all(r, TEAM_METRICS, NULL)) return STEP_WAIT;
     buf_init(&out, r->arena);
-    gauges_update(r->proxy);
-    metric_text(&out);
-    return reply_body(r, 200, text_type, buf_slice(&out));
-}
-
-static enum step_result answer_metrics_json(struct request *r)
-{
-    struct buf out;
-    buf_init(&out, r->arena);
-    gauges_update(r->proxy);
-    metric_json(&out, now_text(r));
-    return reply_body(r, 200, json_type, buf_slice(&out));
+    if (r->team_call)
+        sum_up(r->team_call);
+    else
+        gauges_update(r->proxy);
+    if (json)
+        metric_json(&out, now_text(r));
+    else
+        metric_text(&out);
+    if (r->team_call) metric_sum_end();
+    return reply_body(r, 200, json ? json_type : text_type, buf_slice(&out));
 }
 
 static enum step_result answer_authorize(struct request *r)
@@ -205,17 +234,20 @@ static void on_announced(struct announce_call *c)
 static enum step_result answer_flush(struct request *r)
 {
     struct flush_scope scope;
+    struct slice wrong = flush_read(buf_slice(&r->body), &scope);
+    if (wrong.n) {
+        r->message = wrong;
+        return request_fail(r, REASON_BODY_INVALID, NULL);
+    }
     if (!r->flushed) {
-        struct slice wrong = flush_read(buf_slice(&r->body), &scope);
-        if (wrong.n) {
-            r->message = wrong;
-            return request_fail(r, REASON_BODY_INVALID, NULL);
-        }
         flush_apply(r->proxy, &scope, false);
         r->flushed = true;
         r->announce_call.on_done = on_announced;
         if (announce_flush(r->proxy->announce, &scope, &r->announce_call) == OP_PENDING) return STEP_WAIT;
     }
+    if (asks_all(r, TEAM_FLUSH, &scope)) return STEP_WAIT;
+    if (r->team_call && !r->team_call->whole)
+        return request_fail(r, REASON_WORKER_SILENT, "a worker has not said that it flushed");
     return reply_body(r, 200, json_type,
                       r->announce_call.published ? SLICE("{\"flushed\":true,\"published\":true}")
                                                  : SLICE("{\"flushed\":true,\"published\":false}"));

@@ -9,6 +9,7 @@
 #include "proxy/ready.h"
 #include "proxy/reload.h"
 #include "proxy/request.h"
+#include "proxy/team.h"
 #include "proxy/wire.h"
 
 #define LINGER_MS 2000
@@ -36,6 +37,7 @@ bool proxy_start(struct proxy *p, struct settings *s, char **error)
 
 static void close_listeners(struct proxy *p)
 {
+    team_close_listeners(p->team, false);
     for (size_t i = 0; i < 2; i++) {
         listener_close(p->listeners[i]);
         p->listeners[i] = NULL;
@@ -46,6 +48,7 @@ static void close_down(struct proxy *p)
 {
     p->closing = true;
     for (size_t i = 0; i < 2; i++) listener_rest(p->listeners[i]);
+    team_close_listeners(p->team, true);
     close_listeners(p);
     struct list *next;
     for (struct list *at = p->conns.next; at != &p->conns; at = next) {

@@ -191,13 +191,35 @@ static void write_configuration(const struct settings *s, struct json *j)
     json_object_end(j);
 }
 
-bool ready_write(const struct ready *d, struct buf *out)
+/* Ready are those that should be there: all of them. Who is not says why. */
+static bool write_workers(const struct team_call *all, struct json *j)
+{
+    bool ready = all->whole;
+    json_field(j, "workers");
+    json_array_start(j);
+    for (size_t i = 0; i < all->parts_n; i++) {
+        const struct team_part *part = &all->parts[i];
+        ready &= part->good;
+        json_object_start(j);
+        json_field_int(j, "worker", part->worker);
+        json_field_int(j, "pid", part->pid);
+        json_field_string(j, "state", slice_str(part->state));
+        json_field_bool(j, "ready", part->good);
+        if (!part->good && part->body.n) json_field_raw(j, "says", part->body);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    return ready;
+}
+
+bool ready_write(const struct ready *d, const struct team_call *all, struct buf *out)
 {
     struct proxy *p = d->proxy;
     int64_t now = loop_now_ms(p->loop);
-    struct buf rows;
+    struct buf rows, workers;
     struct json j;
     buf_init(&rows, NULL);
+    buf_init(&workers, NULL);
     json_init(&j, &rows);
     json_array_start(&j);
     bool ready = !p->draining, upstream = true;
@@ -211,6 +233,8 @@ bool ready_write(const struct ready *d, struct buf *out)
     ready &= write_issuers(d, &j);
     bool whole = write_redis(d, &j, now);
     json_array_end(&j);
+    json_init(&j, &workers);
+    if (all) ready &= write_workers(all, &j);
     char time[LOG_TIME_BYTES];
     log_time(loop_wall_ms(p->loop), time);
     json_init(&j, out);
@@ -221,8 +245,10 @@ bool ready_write(const struct ready *d, struct buf *out)
     json_field_bool(&j, "draining", p->draining);
     write_configuration(s, &j);
     json_field_raw(&j, "dependencies", buf_slice(&rows));
+    if (all) json_raw(&j, buf_slice(&workers));
     json_field_string(&j, "timestamp", slice_str(time));
     json_object_end(&j);
     buf_free(&rows);
+    buf_free(&workers);
     return ready;
 }

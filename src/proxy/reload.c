@@ -11,6 +11,8 @@
 #include "proxy/conn.h"
 #include "proxy/listener.h"
 #include "proxy/ready.h"
+#include "proxy/supervisor.h"
+#include "proxy/team.h"
 #include "proxy/wire.h"
 
 #define LISTENERS 2
@@ -24,7 +26,8 @@ struct names { /* of options, for a line of the log */
 
 static bool is_fixed(const char *path)
 {
-    return strncmp(path, "redis.", 6) == 0 || strcmp(path, "serve.metrics_prefix") == 0;
+    return strncmp(path, "redis.", 6) == 0 || strcmp(path, "serve.metrics_prefix") == 0 ||
+           strcmp(path, "workers") == 0;
 }
 
 static void on_difference(const char *path, void *arg)
@@ -74,14 +77,14 @@ static bool refuse(struct slice errors)
     return false;
 }
 
-static bool refuse_and_free(char *error)
+bool reload_refuse(char *error)
 {
     refuse(slice_str(error));
     free(error);
     return false;
 }
 
-static struct conf *load(const struct conf_source *source)
+static struct conf *load(const struct conf_source *source, bool quiet)
 {
     struct buf errors, warnings;
     struct conf_source now = *source;
@@ -91,7 +94,7 @@ static struct conf *load(const struct conf_source *source)
     struct conf *conf = conf_load(&now, &errors, &warnings);
     if (!conf)
         refuse(buf_slice(&errors));
-    else if (warnings.n)
+    else if (warnings.n && !quiet)
         tell_lines(LOG_WARN, SLICE("configuration_warnings"), "warnings", buf_slice(&warnings));
     buf_free(&errors);
     buf_free(&warnings);
@@ -99,11 +102,11 @@ static struct conf *load(const struct conf_source *source)
 }
 
 /* What only a start can change: the connections to Redis, and the names that metrics have. */
-static void keep_fixed(struct conf *conf, const struct conf *before)
+static void keep_fixed(struct conf *conf, const struct conf *before, bool quiet)
 {
     struct names kept;
     names_of(&kept, before, conf, true);
-    if (kept.n && log_on(LOG_WARN)) {
+    if (kept.n && !quiet && log_on(LOG_WARN)) {
         struct log_line line;
         log_begin(&line, LOG_WARN, SLICE("reload_partly"));
         json_field_string(&line.json, "detail", SLICE("these options keep their values until the next start"));
@@ -113,6 +116,19 @@ static void keep_fixed(struct conf *conf, const struct conf *before)
     buf_free(&kept.text);
     conf->redis = before->redis;
     conf->serve.metrics_prefix = before->serve.metrics_prefix;
+    conf->workers = before->workers;
+}
+
+struct settings *reload_read(const struct conf_source *source, const struct conf *before, unsigned workers, bool quiet)
+{
+    char *error = NULL;
+    struct conf *conf = load(source, quiet);
+    if (!conf) return NULL;
+    workers_share(conf, workers);
+    keep_fixed(conf, before, quiet);
+    struct settings *s = settings_create(conf, &error);
+    if (!s) reload_refuse(error);
+    return s;
 }
 
 struct address_of { /* one that we listen on */
@@ -126,14 +142,19 @@ static struct address_of address(const struct conf *c, size_t i)
     return (struct address_of){c->listen.host, c->listen.port};
 }
 
+bool reload_moves(const struct conf *before, const struct conf *c, size_t i)
+{
+    struct address_of old = address(before, i), new = address(c, i);
+    return !slice_eq(old.host, new.host) || (new.host.n && old.port != new.port);
+}
+
 /* Those that are new are open then; *moved says which are other ones than before. */
 static bool open_listeners(struct proxy *p, const struct conf *c, struct listener *opened[LISTENERS],
                            bool moved[LISTENERS], char **error)
 {
     for (size_t i = 0; i < LISTENERS; i++) {
-        struct address_of old = address(p->settings->conf, i), new = address(c, i);
         opened[i] = NULL;
-        moved[i] = !slice_eq(old.host, new.host) || (new.host.n && old.port != new.port);
+        moved[i] = reload_moves(p->settings->conf, c, i);
     }
     for (size_t i = 0; i < LISTENERS; i++) {
         struct address_of new = address(c, i);
@@ -157,6 +178,7 @@ static void swap_listeners(struct proxy *p, struct listener *opened[LISTENERS], 
         listener_close(p->listeners[i]);
         p->listeners[i] = opened[i];
     }
+    if (moved[0]) team_close_listeners(p->team, true);
 }
 
 /* Nothing can go wrong any more. */
@@ -171,15 +193,16 @@ static void swap(struct proxy *p, struct settings *s)
     ready_adjust(p->ready, before->conf);
 }
 
-static void tell(const struct proxy *p, const struct conf *before)
+void reload_tell(const struct settings *s, const struct conf *before)
 {
     struct names changed;
-    names_of(&changed, before, p->settings->conf, false);
+    names_of(&changed, before, s->conf, false);
+    count("ok");
     if (log_on(LOG_INFO)) {
         struct log_line line;
         log_begin(&line, LOG_INFO, SLICE("reloaded"));
-        json_field_int(&line.json, "revision", (long long)p->settings->revision);
-        json_field_string(&line.json, "digest", slice_str(p->settings->digest));
+        json_field_int(&line.json, "revision", (long long)s->revision);
+        json_field_string(&line.json, "digest", slice_str(s->digest));
         json_field_raw(&line.json, "changed", buf_slice(&changed.text));
         log_end(&line);
     }
@@ -192,32 +215,36 @@ void reload_tell_revision(const struct proxy *p)
     metric_set(METRIC_CONFIG_LOADED, NULL, (double)(p->settings->loaded_wall_ms / 1000));
 }
 
+void reload_ignore(struct slice why)
+{
+    log_event(LOG_WARN, "reload_ignored", why);
+    count("ignored");
+}
+
 bool reload(struct proxy *p, const struct conf_source *source)
 {
     if (p->draining) {
-        log_event(LOG_WARN, "reload_ignored", SLICE("draining"));
-        count("ignored");
+        reload_ignore(SLICE("draining"));
         return false;
     }
     char *error = NULL;
-    struct conf *conf = load(source);
-    if (!conf) return false;
-    keep_fixed(conf, p->settings->conf);
-    struct settings *s = settings_create(conf, &error);
-    if (!s) return refuse_and_free(error);
+    struct settings *s = reload_read(source, p->settings->conf, team_workers(p->team), p->team != NULL);
+    if (!s) return false;
     struct listener *opened[LISTENERS];
     bool moved[LISTENERS];
     if (!open_listeners(p, s->conf, opened, moved, &error) || !wire_retoken(s->wire, p, &error)) {
         close_all(opened);
         settings_release(s);
-        return refuse_and_free(error);
+        return reload_refuse(error);
     }
     struct settings *before = p->settings;
     swap(p, s);
     swap_listeners(p, opened, moved);
-    count("ok");
     reload_tell_revision(p);
-    tell(p, before->conf);
+    if (p->team)
+        log_event(LOG_DEBUG, "reloaded", SLICE(""));
+    else
+        reload_tell(p->settings, before->conf);
     settings_release(before);
     return true;
 }

@@ -210,6 +210,7 @@ static void cancel_all(struct request *r)
         break;
     case STEP_ANSWER:
         announce_cancel(&r->announce_call);
+        team_cancel(r->team_call);
         break;
     case STEP_COLLECT:
     case STEP_ADMIT:

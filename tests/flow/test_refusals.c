@@ -395,6 +395,7 @@ static void none_left_out(void **state)
                                             REASON_BODY_TIMEOUT,
                                             REASON_UPSTREAM_UNREACHABLE,
                                             REASON_UPSTREAM_CERTIFICATE, /* tests/e2e/test_tls.py */
+                                            REASON_WORKER_SILENT,        /* tests/e2e/test_workers.py */
                                             REASON_UPSTREAM_MALFORMED,
                                             REASON_UPSTREAM_CLOSED,
                                             REASON_UPSTREAM_TIMEOUT};
