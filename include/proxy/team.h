@@ -32,7 +32,6 @@ void team_join(struct team *t, struct proxy *p, const struct team_hooks *hooks, 
 void team_leave(struct team *t);   /* the loop lets go of its handle */
 void team_destroy(struct team *t); /* NULL: nothing */
 
-unsigned team_number(const struct team *t);
 int team_log(const struct team *t);          /* where its lines go */
 unsigned team_workers(const struct team *t); /* 1 for NULL */
 /* The listening socket that was given for main (0) or admin (1), once; -1: none. */

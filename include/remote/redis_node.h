@@ -65,7 +65,6 @@ bool redis_node_ask(struct redis_node *n, const struct slice *args, size_t args_
 bool redis_node_up(const struct redis_node *n);
 bool redis_node_fresh(const struct redis_node *n); /* the first attempt to reach it is not over */
 const char *redis_node_host(const struct redis_node *n); /* or NULL */
-int redis_node_port(const struct redis_node *n);
 enum breaker_state redis_node_breaker(const struct redis_node *n);
 const char *redis_node_error(const struct redis_node *n); /* of its last failure, or NULL; as in redis_link_events */
 bool redis_node_tracking(const struct redis_node *n, const char **why_not); /* a fixed text */

@@ -66,11 +66,6 @@ struct team *team_create(const struct team_birth *b)
     return t;
 }
 
-unsigned team_number(const struct team *t)
-{
-    return t->birth.number;
-}
-
 int team_log(const struct team *t)
 {
     return t->birth.log_fd;

@@ -268,11 +268,6 @@ const char *redis_node_host(const struct redis_node *n)
     return n->host;
 }
 
-int redis_node_port(const struct redis_node *n)
-{
-    return n->port;
-}
-
 enum breaker_state redis_node_breaker(const struct redis_node *n)
 {
     return n->breaker.state;
