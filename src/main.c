@@ -2,6 +2,7 @@
    run or was cut short; 2: wrong usage; 78: the configuration is refused (EX_CONFIG). */
 #include <getopt.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 
 #define EXIT_USAGE 2
 #define EXIT_CONFIG 78
+#define OWN_MAPPING_BYTES (128 * 1024) /* a block of that size goes back to the system when it is freed */
+#define HEAPS 2                        /* the loop's, and one for the threads that resolve names */
 
 extern char **environ;
 
@@ -101,6 +104,15 @@ static int with_config(enum job job, const struct conf_source *source)
     return code;
 }
 
+/* glibc would learn from the first large block that is freed to keep the next ones in the heap, where a small block behind
+   them holds all of it: after each burst the process would stay as large as the burst made it. */
+static void keep_memory_small(void)
+{
+    mallopt(M_MMAP_THRESHOLD, OWN_MAPPING_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 2 * OWN_MAPPING_BYTES);
+    mallopt(M_ARENA_MAX, HEAPS);
+}
+
 int main(int argc, char **argv)
 {
     enum { CONFIG = 256, DROP_IN, CHECK_ONLY, CONFIG_PRINT, OPTIONS, SAMPLE, REASONS, METRICS, PROBE, VERSION };
@@ -112,6 +124,7 @@ int main(int argc, char **argv)
         {"probe", no_argument, NULL, PROBE},               {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
     };
+    keep_memory_small();
     /* Names are resolved in half of libuv's threads: one that hangs has one of them. Before the environment is read. */
     setenv("UV_THREADPOOL_SIZE", "32", 0);
     struct conf_source source = {.environ = environ};

@@ -93,7 +93,7 @@ bool log_on(enum log_level level)
     return sink.fd >= 0 && level >= sink.level && level < LOG_OFF;
 }
 
-/* The descriptor is broken (reader gone, disk full). What waits is dropped, but for the rest of a line that was begun,
+/* The descriptor is broken (reader gone). What waits is dropped, but for the rest of a line that was begun,
    so that should it heal the next line stands on its own. */
 static void drop_waiting(void)
 {
@@ -106,6 +106,12 @@ static void drop_waiting(void)
     sink.end = sink.start + keep;
 }
 
+/* A slow reader, a full disk: what waits is written later, as far as the buffer holds it. */
+static bool may_pass(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOSPC || error == EDQUOT;
+}
+
 static void write_out(void)
 {
     while (sink.start < sink.end) {
@@ -116,7 +122,7 @@ static void write_out(void)
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             sink.blocked = true;
-            if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) drop_waiting();
+            if (n == 0 || !may_pass(errno)) drop_waiting();
             return;
         }
         sink.mid_line = p[n - 1] != '\n';

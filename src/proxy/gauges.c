@@ -2,6 +2,7 @@
 #include "proxy/gauges.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -38,6 +39,12 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
+static double heap_used_bytes(void)
+{
+    struct mallinfo2 heap = mallinfo2();
+    return (double)heap.uordblks + (double)heap.hblkhd;
+}
+
 static double open_fds(void)
 {
     DIR *d = opendir("/proc/self/fd");
@@ -56,6 +63,7 @@ static double breaker_value(const char *name)
 void gauges_of_process(void)
 {
     metric_set(METRIC_RSS, NULL, resident_bytes());
+    metric_set(METRIC_HEAP_USED, NULL, heap_used_bytes());
     metric_set(METRIC_OPEN_FDS, NULL, open_fds());
     metric_add(METRIC_LINES_DROPPED, NULL, (double)log_dropped() - metric_value(METRIC_LINES_DROPPED, NULL));
 }

@@ -71,8 +71,10 @@ def soak(line):
            f"| forwarded without an allow | {line['forwarded_without_allow']} |",
            f"| not accounted for once in log and metrics | {line['not_accounted_for']} |",
            f"| resident memory, second and last quarter | {line['rss_kib_early']:,} KiB, {line['rss_kib_late']:,} KiB |"]
-    for name, title in (("fds", "descriptors"), ("handles", "handles of the loop"), ("deadlines", "deadlines")):
-        out.append(f"| {title} at rest, before and after | {line['before'][name]}, {line['after'][name]} |")
+    for name, title in (("heap_kib", "memory in use, KiB"), ("fds", "descriptors"), ("handles", "handles of the loop"),
+                        ("deadlines", "deadlines")):
+        if name in line["before"]:
+            out.append(f"| {title} at rest, before and after | {line['before'][name]}, {line['after'][name]} |")
     return "\n".join(out) + "\n"
 
 

@@ -37,7 +37,8 @@ def config(parts):
 
 
 def sizes(daemon):
-    return {"rss_kib": daemon.rss_kib(), "fds": daemon.open_fds(),
+    heap = daemon.counts("doorward_process_heap_used_bytes")[""]
+    return {"rss_kib": daemon.rss_kib(), "heap_kib": int(heap) // KIB, "fds": daemon.open_fds(),
             "handles": int(daemon.counts("doorward_loop_handles")[""]),
             "deadlines": int(daemon.counts("doorward_loop_deadlines")[""])}
 
@@ -104,19 +105,22 @@ def test_soak(session_parts, doorward, request):
     rows, done, samples, well = run(parts, daemon, seconds, seed)
     after = quiet(daemon)
 
+    dropped = int(daemon.counts("doorward_log_lines_dropped_total").get("", 0))
     counts = daemon.counts("doorward_requests_ended_total")
     account = Account(rows, [daemon.log_bytes()], parts.record)
     seen = {"seconds": seconds, "seed": seed, "rate": RATE, "requests": len(rows), "done": done,
             "status": account.by_status(), "reasons": dict(account.reasons.most_common()),
-            "broken_off": len(account.lost()), "before": before, "after": after}
-    print(seen)
-    account.check_log(died=False)
-    account.check_metrics(counts)
+            "broken_off": len(account.lost()), "lines_dropped": dropped, "before": before, "after": after}
+    print(json.dumps(seen), samples[::30])
+    account.check_log(died=False, dropped=dropped)
+    account.check_metrics(counts, dropped)
     account.check_allowed()
     check_kinds(rows)
     wrong = [row for row in rows if row.began > well + CALM_S and row.status != SERVED.get(row.kind, 200)]
     assert not wrong, f"not well again after {CALM_S} s: {wrong[:5]}"
     seen["rss_kib_early"], seen["rss_kib_late"] = check_memory(samples, seconds)
+    if not is_sanitized(harness.BIN):
+        assert after["heap_kib"] <= before["heap_kib"] + 4 * KIB, (before, after)
     assert after["fds"] <= before["fds"] + 2 * CAP + 6, (before, after)
     assert after["handles"] <= before["handles"] + 6, (before, after)
     assert after["deadlines"] <= before["deadlines"] + 6, (before, after)

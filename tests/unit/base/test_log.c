@@ -388,6 +388,8 @@ static void test_dev_full(void **state)
     uint64_t before = log_dropped();
     log_open(fd, LOG_INFO);
     for (int i = 0; i < 5; i++) send_numbered(i, 5);
+    log_flush();
+    assert_int_equal(log_dropped() - before, 0); /* a full disk may have room again */
     log_close();
     assert_int_equal(log_dropped() - before, 5);
     close(fd);
