@@ -1,5 +1,6 @@
-"""What the lines of a ledger come to: the newest run of each part, medians, pairs and ranges. No line that was rejected counts
-in any of it."""
+"""What the lines of a ledger come to: of each part the last run that came to its end, medians, pairs and ranges. No line that was
+rejected counts in any of it."""
+import collections
 import statistics
 
 PERCENTILES = ("p50", "p95", "p99")
@@ -7,14 +8,35 @@ PERCENTILES = ("p50", "p95", "p99")
 
 class Figures:
     def __init__(self, lines):
-        """Of each part its newest run, one of full length where there is one."""
-        self.all = [line for line in lines if "part" in line]
+        """Of each part its newest run: one of full length where there is one, and of those one that came to its end."""
+        self.lines = dict(enumerate(lines, 1))  # by their number in the ledger
+        self.ended = {(line["run"], part) for line in lines if "ended" in line and not line["failed"] for part in line["parts"]}
         newest = {}
-        for line in self.all:
-            key = line["mode"] == "full", line["run"]
-            newest[line["part"]] = max(newest.get(line["part"], key), key)
-        self.used = [line for line in self.all if (line["mode"] == "full", line["run"]) == newest[line["part"]]]
+        for line in lines:
+            if "part" in line:
+                newest[line["part"]] = max(newest.get(line["part"], self._rank(line)), self._rank(line))
+        self.numbers = [n for n, line in self.lines.items() if "part" in line and self._rank(line) == newest[line["part"]]]
+        self.used = [self.lines[n] for n in self.numbers]
         self.good = [line for line in self.used if not line["rejected"]]
+
+    def _rank(self, line):
+        return line["mode"] == "full", (line["run"], line["part"]) in self.ended, line["run"]
+
+    def is_whole(self, part):
+        return all((line["run"], part) in self.ended for line in self.used if line["part"] == part)
+
+    def source(self, part):
+        """Where its figures stand: the part, and the ledger's lines from the first to the last of them."""
+        numbers = [n for n in self.numbers if self.lines[n]["part"] == part]
+        return f"{part}, lines {numbers[0]}–{numbers[-1]}" if numbers else ""
+
+    def why_not(self, part):
+        """Why it has no figures, as far as is known."""
+        lines = [line for line in self.used if line["part"] == part]
+        if not lines:
+            return "this part was not run"
+        reasons = collections.Counter(line["rejected"] for line in lines if line["rejected"])
+        return f"rejected: {reasons.most_common(1)[0][0]}" if reasons else ""
 
     def parts(self, prefix=""):
         return sorted({line["part"] for line in self.used if line["part"].startswith(prefix)})

@@ -3,6 +3,7 @@ with the reason in `rejected`."""
 import hashlib
 import json
 import os
+import sys
 
 import histogram
 
@@ -22,6 +23,9 @@ class Ledger:
         self.path = path
         self.common = common
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "a+b") as f:  # what was ended while it wrote a line must not spoil the next one
+            if f.tell() and f.seek(-1, os.SEEK_END) is not None and f.read() != b"\n":
+                f.write(b"\n")
 
     def add(self, line):
         line = dict(self.common, **_packed(line))
@@ -36,8 +40,16 @@ class Ledger:
 
 
 def read(path):
-    with open(path, encoding="utf-8") as f:
-        return [json.loads(line) for line in f if line.strip()]
+    """All its lines, in order: the first is number one. One that was cut off stands as {}."""
+    found = []
+    with open(path, encoding="utf-8", errors="replace") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                print(f"{path}:{number}: cut off, left out", file=sys.stderr)
+                found.append({})
+    return found
 
 
 def digest(path):
