@@ -13,7 +13,7 @@ RUN_AS_ROOT = "user root;" if os.geteuid() == 0 else ""
 FILES = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 200000)  # open files a proxy may have
 
 NGINX = """
-daemon off; worker_processes 1; pid %(dir)s/nginx.pid; error_log stderr crit; worker_rlimit_nofile %(files)d; %(user)s
+daemon off; worker_processes %(workers)d; pid %(dir)s/nginx.pid; error_log stderr crit; worker_rlimit_nofile %(files)d; %(user)s
 events { worker_connections %(connections)d; }
 http {
     access_log off; server_tokens off; keepalive_requests 1000000000; keepalive_timeout 600s;
@@ -42,7 +42,7 @@ NGINX_AUTH = {
 
 HAPROXY = """
 global
-    nbthread 1
+    nbthread %(threads)d
     maxconn %(connections)d
 defaults
     mode http
@@ -84,21 +84,21 @@ def _sbin(name):
     return shutil.which(name) or f"/usr/sbin/{name}"
 
 
-def nginx(lab, api, auth="nothing"):
+def nginx(lab, api, auth="nothing", workers=1, core=PROXY_CORE):
     port = free_port()
     before, location = NGINX_AUTH[auth]
     text = NGINX % {"dir": lab.dir, "user": RUN_AS_ROOT, "files": FILES,
                     "connections": FILES // 2, "api": api, "judge": lab.engine().port, "port": port,
-                    "auth": before, "location": location}
+                    "auth": before, "location": location, "workers": workers}
     command = [_sbin("nginx"), "-p", lab.dir, "-c", lab.write("nginx.conf", text)]
-    return Proxy(port, lab.spawn(PROXY_CORE, command), text)
+    return Proxy(port, lab.spawn(core, command), text)
 
 
-def haproxy(lab, api):
+def haproxy(lab, api, threads=1, core=PROXY_CORE):
     port = free_port()
-    text = HAPROXY % {"port": port, "api": api, "connections": FILES // 2 - 100}
+    text = HAPROXY % {"port": port, "api": api, "connections": FILES // 2 - 100, "threads": threads}
     command = _shell([_sbin("haproxy"), "-f", lab.write("haproxy.cfg", text), "-db", "-q"])
-    return Proxy(port, lab.spawn(PROXY_CORE, command), text)
+    return Proxy(port, lab.spawn(core, command), text)
 
 
 def caddy(lab, api):
@@ -116,8 +116,9 @@ def issuer(lab, name="bench", secret=None):
     return {"issuer": name, "jwks_file": f"{lab.dir}/jwks.json", "audiences": ["api"], "algorithms": ["RS256"]}
 
 
-def doorward(lab, api, access="authorized", log=False, **members):
-    """members: replace those of the configuration below, by name; engine: the port of another policy engine."""
+def doorward(lab, api, access="authorized", log=False, core=PROXY_CORE, name="doorward", **members):
+    """members: replace those of the configuration below, by name; engine: the port of another policy engine; name: of its
+    files, where several run at once."""
     port, admin = free_port(), free_port()
     engine = members.pop("engine", None) or lab.engine().port
     config = {
@@ -134,8 +135,8 @@ def doorward(lab, api, access="authorized", log=False, **members):
         **members,
     }
     text = json.dumps(config, indent=1)
-    path, out = lab.write("doorward.yaml", text), lab.log("doorward")
-    proxy = Proxy(port, lab.spawn(PROXY_CORE, _shell([lab.doorward, "--config", path]), stdout=out, stderr=out), text)
+    path, out = lab.write(f"{name}.yaml", text), lab.log(name)
+    proxy = Proxy(port, lab.spawn(core, _shell([lab.doorward, "--config", path]), stdout=out, stderr=out), text)
     proxy.admin = admin
     return proxy
 

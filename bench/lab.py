@@ -1,6 +1,6 @@
 """Where it is measured: processes pinned to cores, stubs that count, tokens, and what a process used.
 
-Load generator, API and policy engine on core 0, the proxy alone on core 1."""
+Load generator, API and policy engine on core 0, the proxy alone on core 1; where a part says so, all of them on both."""
 import base64
 import contextlib
 import hashlib
@@ -19,7 +19,8 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 TICK = os.sysconf("SC_CLK_TCK")
-OTHERS_CORE, PROXY_CORE = 0, 1
+OTHERS_CORE, PROXY_CORE, BOTH_CORES = 0, 1, "0,1"
+LONGEST_S = 900  # no load runs longer; what does hangs, and is ended and rejected
 SECRET = "an-hmac-secret-of-32-bytes-or-more"
 GRANT = "x-auth-context"
 
@@ -199,8 +200,12 @@ class Lab:
         self.token = rsa_token(self.dir)
 
     def close(self):
+        """Nothing that was started here is left, however it was that it ended."""
         for process in reversed(self.processes):
             stop(process)
+        for pid in reversed(tree(os.getpid())[1:]):  # none, unless a signal came while one was being born
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def spawn(self, core, command, **kw):
@@ -229,15 +234,30 @@ class Lab:
         return self._stub("--answer", '{"id":"bench","roles":["reader"]}')
 
     def _stub(self, *arguments):
-        if arguments not in self.stubs:
+        """The one that runs; a new one where it died, so that one part's trouble is not that of all behind it."""
+        if arguments not in self.stubs or self.stubs[arguments].process.poll() is not None:
             self.stubs[arguments] = Stub(self, *arguments)
         return self.stubs[arguments]
+
+    @contextlib.contextmanager
+    def on_both_cores(self, stubs):
+        """So that a proxy of several workers and all that goes with it share what there is."""
+        try:
+            for stub in stubs:
+                os.sched_setaffinity(stub.process.pid, {OTHERS_CORE, PROXY_CORE})
+            yield
+        finally:
+            for stub in stubs:
+                if stub.process.poll() is None:
+                    os.sched_setaffinity(stub.process.pid, {OTHERS_CORE})
 
     def opa(self, policy):
         """The real one, on the core of the others: its port, or None where it is not."""
         program = shutil.which("opa")
         if not program:
             return None
+        if "opa" in self.stubs and self.stubs["opa"][1].poll() is not None:
+            del self.stubs["opa"]
         if "opa" not in self.stubs:
             port = free_port()
             path = self.write("bench.rego", policy)
@@ -245,8 +265,8 @@ class Lab:
             process = self.spawn(OTHERS_CORE, [program, "run", "--server", "--addr", f"127.0.0.1:{port}", "--log-level",
                                                "error", path], stdout=log, stderr=log)
             wait_for("OPA", process, lambda: get(port, "/health"))
-            self.stubs["opa"] = port
-        return self.stubs["opa"]
+            self.stubs["opa"] = port, process
+        return self.stubs["opa"][0]
 
     @contextlib.contextmanager
     def running(self, proxy, path="/api/ready", token=True):
@@ -278,7 +298,8 @@ class Lab:
         """bench_load's word; options: rate=…, connections=…, requests_n=… and so on."""
         arguments = [a for key, value in options.items() for a in ("--" + key.replace("_", "-"), str(value))]
         done = subprocess.run(["taskset", "-c", str(core), f"{self.programs}/bench_load", "--to", f"127.0.0.1:{port}",
-                               "--requests", requests, *arguments], capture_output=True, text=True, check=False)
+                               "--requests", requests, *arguments], capture_output=True, text=True, check=False,
+                              timeout=LONGEST_S)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip() or f"bench_load ended with {done.returncode}")
         return json.loads(done.stdout)
@@ -286,7 +307,8 @@ class Lab:
     def wrk(self, port, path, seconds, connections):
         done = subprocess.run(["taskset", "-c", str(OTHERS_CORE), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s",
                                "--latency", "-s", f"{HERE}/request.lua", f"http://127.0.0.1:{port}{path}"],
-                              capture_output=True, text=True, check=True, env=dict(os.environ, TOKEN=self.token))
+                              capture_output=True, text=True, check=True, env=dict(os.environ, TOKEN=self.token),
+                              timeout=seconds + 60)
         text = done.stdout
         said = {"requests": int(re.search(r"(\d+) requests in", text)[1]),
                 "rps": float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),

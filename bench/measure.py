@@ -2,7 +2,10 @@
 
 A line's `rejected` is None when the run counts: all that was due was done, without an error, with as many requests at the
 API (and questions to the policy engine, where that is known) as answers, and the generator was on time."""
+import http.client
 import subprocess
+import time
+import traceback
 
 import arms
 from lab import Used
@@ -10,6 +13,7 @@ from lab import Used
 PATH = "/api/things/1"
 LATE_P99_US = 1000
 CONNECTIONS = 32
+SPARE_S = 240  # what all repetitions instead of rejected ones may take together
 SHOWN = ("cpu_us", "rps", "anonymous_kib", "p50_us", "p99_us", "bytes_each", "grown_bytes")  # while it runs
 
 
@@ -21,12 +25,15 @@ class Bench:
         self.ledger = ledger
         self.full = full
         self.lines = []
+        self.begun = time.monotonic()
+        self.spare_s = SPARE_S if full else 0
+        self.short = []  # in words: the arms of which fewer runs count than should
 
     def pick(self, full, quick):
         return full if self.full else quick
 
     def add(self, **line):
-        line = self.ledger.add(line)
+        line = self.ledger.add(dict(line, at_s=round(time.monotonic() - self.begun, 1)))
         self.lines.append(line)
         word = f"REJECTED: {line['rejected']}" if line["rejected"] else ", ".join(
             f"{key} {line[key]}" for key in SHOWN if line.get(key) is not None)
@@ -45,18 +52,26 @@ class Bench:
 
     def each(self, part, names, repetitions, run, **more):
         """run(name) gives a line's values; what it raises is a rejected line. Where runs were rejected there are more
-        repetitions, up to twice as many, until enough of each arm count."""
-        counted = dict.fromkeys(names, 0)
-        for repetition in range(self.pick(2 * repetitions, repetitions)):
-            if repetition >= repetitions and min(counted[n] for n in self.rotated(names, 0)) >= repetitions:
-                break
+        repetitions, up to twice as many, until enough of each arm count or the time to spare is used up."""
+        counted, took_s = dict.fromkeys(self.rotated(names, 0), 0), 0
+        for repetition in range(2 * repetitions):
+            if repetition >= repetitions:
+                if min(counted.values()) >= repetitions or took_s > self.spare_s:
+                    break
+                self.spare_s -= took_s
+            begun = time.monotonic()
             for name in self.rotated(names, repetition):
                 try:
                     values = run(name)
-                except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
-                    values = {"rejected": str(error)}
+                except (RuntimeError, OSError, ValueError, subprocess.SubprocessError, http.client.HTTPException) as error:
+                    values = {"rejected": str(error) or type(error).__name__}
+                except Exception as error:  # pylint: disable=broad-except  # a mistake of ours costs this run, not the part
+                    traceback.print_exc()
+                    values = {"rejected": f"{type(error).__name__}: {error}"}
                 line = self.add(part=part, arm=name, repetition=repetition, **more, **values)
                 counted[name] += not line["rejected"]
+            took_s = time.monotonic() - begun
+        self.short += [f"{part}, {n}: {c} of {repetitions} runs count" for n, c in counted.items() if c < repetitions]
 
 
 def why_rejected(said, seen):
@@ -136,9 +151,12 @@ def closed(bench, proxy, api, requests, users_n, requests_n, engine=None, **opti
         said = bench.lab.load(proxy.port, requests, stages=f"{users_n}:600", requests_n=requests_n, **options)
     stage = said["stages"][0]
     now = api.counters()
-    values = {"rejected": why_rejected(total_of(said), now["requests"] - seen["requests"]), "said": said,
+    rejected = why_rejected(total_of(said), now["requests"] - seen["requests"])
+    if not rejected and stage["completed"] != requests_n:
+        rejected = f"{requests_n} were wanted, {stage['completed']} done in time"
+    values = {"rejected": rejected, "said": said,
               "config": proxy.config, "payload": bench.lab.asked(requests),
-              "upstream_requests": now["requests"] - seen["requests"], **used.values,
+              "upstream_requests": now["requests"] - seen["requests"], "grants": now["counted"] - seen["counted"], **used.values,
               "rps": round(stage["completed"] / said["elapsed_s"], 1), "p50_us": stage["latency"]["p50_us"],
               "p99_us": stage["latency"]["p99_us"]}
     if engine:

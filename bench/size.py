@@ -66,7 +66,7 @@ def per_connection(bench, api):
 
 
 def per_decision(bench, api):
-    n = bench.pick(200000, 20000)
+    n = bench.pick(100000, 20000)
     decisions = {"ttl_s": 3600, "max_entries": BIG, "max_bytes": 1 << 32}
     with bench.lab.running(arms.doorward(bench.lab, api.port, decisions=decisions)) as proxy:
         rejected = fill(bench, proxy, api, 0, 2000)
@@ -166,8 +166,13 @@ MEMORY = {"at start": at_start, "idle connection": per_connection, "cached decis
 
 def memory(bench):
     api = bench.lab.api()
-    bench.each("memory", [f"doorward: {name}" for name in MEMORY], bench.pick(2, 1),
-               lambda name: MEMORY[name.split(": ")[1]](bench, api))
+
+    def run(name):
+        return MEMORY[name.split(": ")[1]](bench, api)
+
+    long = "doorward: distinct URLs"  # minutes: once
+    bench.each("memory", [n for n in map("doorward: {}".format, MEMORY) if n != long], bench.pick(3, 1), run)
+    bench.each("memory", [long], 1, run)
 
 
 # --- growth: the same request where there is little and where there is much ---------------------------------------------
@@ -190,18 +195,31 @@ def twice(bench, proxy, api, requests, **options):
 def connections(bench, n, api):
     """5000 arrivals a second, each on the connection that has rested longest."""
     with bench.lab.running(arms.doorward(bench.lab, api.port)) as proxy:
-        return run_open(bench, proxy, api, bench.one_request(), 5000, bench.pick(8, 3), 2, n)
+        return run_open(bench, proxy, api, bench.one_request(), 5000, bench.pick(6, 3), 2, n)
 
 
-def decisions(bench, n, api):
-    """Requests over all that are cached, in turn."""
-    lab = bench.lab
-    config = {"decisions": {"ttl_s": 3600, "jitter": 0, "max_entries": BIG, "max_bytes": 1 << 33}}
-    with lab.running(arms.doorward(lab, api.port, **config)) as proxy:
-        rejected = fill(bench, proxy, api, 0, n)
+class Filled:
+    """A process for each size, filled once, which takes minutes, and then measured in every repetition. Requests go over all
+    that it knows, in turn, each time from where the last one ended."""
+
+    def __init__(self, bench, api, stack):
+        self.bench, self.api, self.stack, self.kept = bench, api, stack, {}
+
+    def start(self, n):
+        config = {"decisions": {"ttl_s": 7200, "jitter": 0, "max_entries": BIG, "max_bytes": 1 << 33}}
+        proxy = arms.doorward(self.bench.lab, self.api.port, name=f"filled-{n}", **config)
+        self.stack.enter_context(self.bench.lab.running(proxy))
+        return [proxy, fill(self.bench, proxy, self.api, 0, n), 0]
+
+    def run(self, n):
+        bench, lab = self.bench, self.bench.lab
+        if n not in self.kept:
+            self.kept[n] = self.start(n)
+        proxy, rejected, first = self.kept[n]
         requests = lab.requests([("GET", "/api/things/{n}", "Bearer " + lab.token)], "decisions")
         asked = lab.engine().counters()["requests"]
-        values = closed(bench, proxy, api, requests, CONNECTIONS, bench.pick(100000, 20000), cycle=n)
+        values = twice(bench, proxy, self.api, requests, cycle=n, first=first)
+        self.kept[n][2] = (first + bench.pick(100000, 20000)) % n
         if lab.engine().counters()["requests"] != asked:
             rejected = rejected or "not all of them were in memory"
         return dict(values, rejected=rejected or values["rejected"])
@@ -217,7 +235,7 @@ def issuers(bench, n, api):
 
 
 GROWTH = {"routes": (routes, 10, 10000, 10000), "connections": (connections, 10, 10000, 2000),
-          "decisions": (decisions, 1000, 1000000, 50000), "issuers": (issuers, 1, 100, 100)}
+          "decisions": (None, 1000, 1000000, 50000), "issuers": (issuers, 1, 100, 100)}
 
 
 def growth(bench):
@@ -225,6 +243,8 @@ def growth(bench):
     api = bench.lab.api()
     for what, (run, least, most, most_quick) in GROWTH.items():
         most = bench.pick(most, most_quick)
-        sizes = [least, most] if not bench.full else sorted({least, least * 10, most // 10, most})
-        bench.each("growth", [f"doorward: {what}: {n}" for n in sizes], bench.pick(5, 2),
-                   lambda name, r=run: r(bench, int(name.split(": ")[2]), api))
+        sizes = [least, most] if not bench.full else [least, round((least * most) ** 0.5), most]
+        names = [f"doorward: {what}: {n}" for n in sizes]
+        with contextlib.ExitStack() as stack:
+            one = Filled(bench, api, stack).run if run is None else lambda n, r=run: r(bench, n, api)
+            bench.each("growth", names, bench.pick(5, 2), lambda name, o=one: o(int(name.split(": ")[2])))

@@ -13,11 +13,11 @@ def cost(bench):
     api = bench.lab.api()
     names = ["haproxy", "nginx", "nginx auth_request", "nginx auth_request, cached", "caddy forward_auth", "doorward"]
     if bench.full:
-        names += ["nginx auth_request, asked", "doorward, access log"]
+        names += ["doorward, access log"]
 
     def run(name):
         with bench.lab.running(arms.ARMS[name](bench.lab, api.port)) as proxy:
-            values = run_wrk(bench, proxy, api, bench.pick(6, 3), warm_s=bench.pick(8 if "caddy" in name else 3, 1))
+            values = run_wrk(bench, proxy, api, bench.pick(5, 3), warm_s=bench.pick(2, 1))
         return must_be_judged(values) if name.startswith("doorward") else values
 
     bench.each("cost", names, bench.pick(5, 3), run, connections=CONNECTIONS, answer_bytes=1024, path=PATH)
@@ -46,11 +46,11 @@ def chain(bench):
 
     def run(name):
         with bench.lab.running(start_chain(bench, name.split(": ")[1], api)) as proxy:
-            return run_wrk(bench, proxy, api, bench.pick(5, 2), warm_s=bench.pick(2, 1))
+            return run_wrk(bench, proxy, api, bench.pick(4, 2), warm_s=1)
 
     def run_waiting(name):
         with bench.lab.running(start_chain(bench, name.split(": ")[1], api)) as proxy:
-            return run_open(bench, proxy, api, requests, 2000, bench.pick(6, 2), 1)
+            return run_open(bench, proxy, api, requests, 2000, bench.pick(4, 2), 1)
 
     bench.each("chain", names, bench.pick(5, 2), run, connections=CONNECTIONS)
     bench.each("chain wait", names, bench.pick(5, 2), run_waiting, rate=2000, connections=64)
@@ -60,8 +60,6 @@ def chain(bench):
 
 def open_arm(bench, name, api, requests, rate, seconds, warmup, connections):
     with bench.lab.running(arms.ARMS[name](bench.lab, api.port)) as proxy:
-        if "caddy" in name:
-            bench.lab.wrk(proxy.port, PATH, bench.pick(8, 2), CONNECTIONS)
         values = run_open(bench, proxy, api, requests, rate, seconds, warmup, connections)
     return must_be_judged(values) if name.startswith("doorward") else values
 
@@ -72,9 +70,9 @@ def wait(bench):
     for rate in (2000, 8000):
         names = ["direct", "haproxy", "doorward"]
         if bench.full:
-            names += ["nginx", "nginx auth_request"] + (["caddy forward_auth"] if rate == 2000 else [])
+            names += ["nginx", "nginx auth_request"] if rate == 2000 else ["nginx"]
         bench.each(f"wait {rate}", names, bench.pick(5, 3),
-                   lambda name, r=rate: open_arm(bench, name, api, requests, r, bench.pick(10, 3), bench.pick(2, 1), 64),
+                   lambda name, r=rate: open_arm(bench, name, api, requests, r, bench.pick(7, 3), bench.pick(1.5, 1), 64),
                    rate=rate, connections=64)
 
 
