@@ -26,7 +26,7 @@ def scenario_requests(bench, scenario):
 def users(bench):
     """5, 20, 50 and then 1000 users, each thinking for a while: /health, /authorize, an authorized GET that is known or not."""
     api = bench.lab.api()
-    ramp, hold = bench.pick((0.5, 3), (0.3, 1.5))
+    ramp, hold = bench.pick((1, 2.5), (0.5, 1.3))
     counts = [5, 20, 50, 1000]
     stages = ",".join(f"{n}:{ramp},{n}:{hold}" for n in counts)
 

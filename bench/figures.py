@@ -1,4 +1,4 @@
-"""What the lines of a ledger come to: of each part the last run that came to its end, medians, pairs and ranges. No line that was
+"""What the lines of a ledger come to: of each part the last whole run, medians, pairs and ranges. No line that was
 rejected counts in any of it."""
 import collections
 import statistics
@@ -8,9 +8,13 @@ PERCENTILES = ("p50", "p95", "p99")
 
 class Figures:
     def __init__(self, lines):
-        """Of each part its newest run: one of full length where there is one, and of those one that came to its end."""
+        """Of each part its newest run: one of full length where there is one, and of those a whole one: it came to its end, and of
+        no arm was more than half rejected."""
         self.lines = dict(enumerate(lines, 1))  # by their number in the ledger
-        self.ended = {(line["run"], part) for line in lines if "ended" in line and not line["failed"] for part in line["parts"]}
+        ends = [(line["run"], part, part in line.get("lacking", ()))
+                for line in lines if "ended" in line and not line["failed"] for part in line["parts"]]
+        self.ended = {(run, part) for run, part, _ in ends}
+        self.whole = {(run, part) for run, part, lacks in ends if not lacks}
         newest = {}
         for line in lines:
             if "part" in line:
@@ -20,10 +24,14 @@ class Figures:
         self.good = [line for line in self.used if not line["rejected"]]
 
     def _rank(self, line):
-        return line["mode"] == "full", (line["run"], line["part"]) in self.ended, line["run"]
+        key = line["run"], line["part"]
+        return line["mode"] == "full", key in self.whole, key in self.ended, line["run"]
 
-    def is_whole(self, part):
-        return all((line["run"], part) in self.ended for line in self.used if line["part"] == part)
+    def lacks(self, run, part):
+        """Why that run is not a whole one, in words; empty when it is."""
+        if (run, part) in self.whole:
+            return ""
+        return "too few runs count" if (run, part) in self.ended else "did not come to its end"
 
     def source(self, part):
         """Where its figures stand: the part, and the ledger's lines from the first to the last of them."""

@@ -28,6 +28,7 @@ class Bench:
         self.begun = time.monotonic()
         self.spare_s = SPARE_S if full else 0
         self.short = []  # in words: the arms of which fewer runs count than should
+        self.lacking = set()  # parts with an arm of which not even half do
 
     def pick(self, full, quick):
         return full if self.full else quick
@@ -71,6 +72,8 @@ class Bench:
                 line = self.add(part=part, arm=name, repetition=repetition, **more, **values)
                 counted[name] += not line["rejected"]
             took_s = time.monotonic() - begun
+        if min(counted.values(), default=0) * 2 < repetitions:
+            self.lacking.add(part)
         self.short += [f"{part}, {n}: {c} of {repetitions} runs count" for n, c in counted.items() if c < repetitions]
 
 

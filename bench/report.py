@@ -335,14 +335,14 @@ def rejections(f):
 
 
 def sources(f):
-    """Of each part the run that is shown: the last one that came to its end."""
+    """Of each part the run that is shown: the last whole one."""
     rows = []
     for part in f.parts():
         lines = [line for line in f.used if line["part"] == part]
         first = lines[0]
         rows.append((part, first["run"], f"`{first['commit'][:12]}`" + (" (changed)" if first["dirty"] else ""),
                      f.source(part).rpartition("lines ")[2], len(lines), sum(bool(line["rejected"]) for line in lines),
-                     first["mode"] + ("" if f.is_whole(part) else ", did not come to its end")))
+                     ", ".join(filter(None, (first["mode"], f.lacks(first["run"], part))))))
     return "### Where the figures are from\n\nLines of the ledger: `sed -n 5p bench/ledger.jsonl` shows the fifth.\n\n" + table(
         ["part", "measured", "commit", "lines", "runs", "rejected", "length"], rows)
 

@@ -60,23 +60,25 @@ def test_the_newest_full_run_of_each_part_is_shown():
     assert figures.values("unique", "doorward", "cpu_us") == [4]
 
 
-def ended(part, run, failed=None, mode="full"):
-    return dict(COMMON, ended=part, parts=[part], failed=failed, took_s=1, run=run, mode=mode)
+def ended(part, run, failed=None, mode="full", lacking=()):
+    return dict(COMMON, ended=part, parts=[part], lacking=list(lacking), failed=failed, took_s=1, run=run, mode=mode)
 
 
 def test_of_each_part_the_last_run_that_came_to_its_end_is_shown(tmp_path):
     lines = [priced("doorward", 1, run="1"), ended("cost", "1"), priced("doorward", 2, run="2"), ended("cost", "2"),
              priced("doorward", 3, run="3"), ended("cost", "3", failed="OSError: no more files"),
              priced("doorward", 4, run="4"),  # and was stopped
+             priced("doorward", 8, run="7", rejected="late"), ended("cost", "7", lacking=["cost"]),
              priced("doorward", 5, run="5", mode="quick"), ended("cost", "5", mode="quick"),
              line(part="unique", run="6", cpu_us=7, rps=10, p50_us=1, commit="b" * 40)]
     figures = Figures(lines)
-    assert figures.values("cost", "doorward", "cpu_us") == [2] and figures.is_whole("cost")
-    assert figures.values("unique", "doorward", "cpu_us") == [7] and not figures.is_whole("unique")
+    assert figures.values("cost", "doorward", "cpu_us") == [2] and not figures.lacks("2", "cost")
+    assert figures.values("unique", "doorward", "cpu_us") == [7] and figures.lacks("6", "unique") == "did not come to its end"
+    assert figures.lacks("7", "cost") == "too few runs count"
     text, _, rows = verdicts(lines, tmp_path)
     assert "| cost | 2 | `000000000000` | 3–3 | 1 | 0 | full |" in text
-    assert "| unique | 6 | `bbbbbbbbbbbb` | 10–10 | 1 | 0 | full, did not come to its end |" in text
-    assert rows["unique URLs, stub engine: CPU per request, µs"][2:6] == ("7", "at most 180", "met", "unique, lines 10–10")
+    assert "| unique | 6 | `bbbbbbbbbbbb` | 12–12 | 1 | 0 | full, did not come to its end |" in text
+    assert rows["unique URLs, stub engine: CPU per request, µs"][2:6] == ("7", "at most 180", "met", "unique, lines 12–12")
 
 
 def test_nothing_that_lacks_costs_the_report(tmp_path):

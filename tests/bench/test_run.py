@@ -67,6 +67,7 @@ def test_a_run_that_raises_is_a_rejected_line_and_the_next_one_follows():
     said = {(line["arm"], line["rejected"]) for line in bench.lines}
     assert said == {("doorward", None), ("doorward, bad", "ZeroDivisionError: of ours"), ("doorward, ill", "does not answer")}
     assert len(bench.lines) == 6
+    assert bench.lacking == {"cost"}
     assert bench.short == ["cost, doorward, bad: 0 of 2 runs count", "cost, doorward, ill: 0 of 2 runs count"]
 
 
@@ -74,7 +75,7 @@ def test_there_are_more_repetitions_where_runs_are_rejected_while_there_is_time(
     fates = iter(["late", None, None, None])
     bench = measure.Bench(None, Book(), True)
     bench.each("cost", ["doorward"], 2, lambda _: {"rejected": next(fates)})
-    assert [line["rejected"] for line in bench.lines] == ["late", None, None] and not bench.short
+    assert [line["rejected"] for line in bench.lines] == ["late", None, None] and not bench.short and not bench.lacking
 
 
 def test_a_part_that_fails_is_told_and_the_next_one_follows(capsys):
