@@ -6,11 +6,13 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "base/metric.h"
 #include "conf/options.h"
 #include "http/parser.h"
+#include "proxy/eval.h"
 #include "proxy/probe.h"
 #include "proxy/serve.h"
 #include "proxy/settings.h"
@@ -32,6 +34,7 @@ static void usage(FILE *to)
           "       doorward [CONFIG] --check                  validate the configuration and exit\n"
           "       doorward [CONFIG] --print-config           effective values, secrets masked, and where each came from\n"
           "       doorward [CONFIG] --probe                  ask the running instance's /health\n"
+          "       doorward eval [CONFIG] ... METHOD PATH      explain one request; eval --help says how\n"
           "       doorward --print-options | --print-sample  the table of options; a documented sample file\n"
           "       doorward --print-reasons | --print-metrics every way a request can end; every metric\n"
           "       doorward --version | --help\n"
@@ -104,6 +107,18 @@ static int with_config(enum job job, const struct conf_source *source)
     return code;
 }
 
+static int explain(int argc, char **argv)
+{
+    struct conf_source source = {.environ = environ};
+    struct eval_asked asked;
+    int code = eval_read(argc, argv, &source, &asked);
+    if (code >= 0) return code;
+    struct conf *conf = load(&source);
+    if (conf) return eval_run(&asked, conf);
+    eval_forget(&asked);
+    return EXIT_CONFIG;
+}
+
 /* glibc would learn from the first large block that is freed to keep the next ones in the heap, where a small block behind
    them holds all of it: after each burst the process would stay as large as the burst made it. */
 static void keep_memory_small(void)
@@ -127,6 +142,7 @@ int main(int argc, char **argv)
     keep_memory_small();
     /* Names are resolved in half of libuv's threads: one that hangs has one of them. Before the environment is read. */
     setenv("UV_THREADPOOL_SIZE", "32", 0);
+    if (argc > 1 && strcmp(argv[1], "eval") == 0) return explain(argc - 1, argv + 1);
     struct conf_source source = {.environ = environ};
     enum job job = JOB_RUN;
     int o;

@@ -13,12 +13,22 @@
 
 struct announce;
 struct ready;
+struct request;
 struct listener;
 struct team;
+
+/* One request is played through and goes nowhere (proxy/eval): nothing is asked or resolved in the background, and all
+   that a real request would do passes by these. */
+struct rehearsal {
+    void (*on_step)(struct request *r); /* before each step; may set r->step to another one */
+    /* As fetch_instead has it; arg is the proxy. */
+    bool (*on_fetch)(const struct fetch_request *q, struct fetch_answer *a, void *arg);
+};
 
 struct proxy {
     struct loop *loop;
     struct team *team; /* NULL: the only process */
+    const struct rehearsal *rehearsal; /* NULL: it serves */
     struct settings *settings; /* of now; what begins, begins with them */
     struct list all_settings;  /* those that something still uses too */
     struct list gone_settings;

@@ -122,6 +122,13 @@ enum step_result request_fail(struct request *r, enum reason reason, const char 
 
 const char *step_name(enum step s);
 
+/* What the policy is asked of a request whose context is known; what it points to lives as long as the request. */
+void request_question(struct request *r, struct decision_question *q);
+/* The head as the upstream gets it, in the arena. Once: Host is dropped from the client's. */
+struct slice request_head_out(struct request *r);
+/* host[:port] of the address that it goes to; of the first one while none is picked. */
+struct slice request_authority_out(const struct request *r);
+
 /* The steps, in their files. */
 #define STEP(id, name) enum step_result step_##name(struct request *r);
 #include "proxy/steps.def"

@@ -17,6 +17,7 @@ struct upstream_config {
     struct breaker_rules breaker;     /* of each address */
     struct tls_context *tls;          /* NULL: plain; held */
     int64_t probe_interval_ms;        /* for /ready, where no health.path is set */
+    bool still;                       /* nothing is resolved or checked by itself, as behind upstream_close */
 };
 
 /* With one reference. Resolving and checking begin at once. */

@@ -53,6 +53,11 @@ struct fetch *fetch_create(struct loop *l);
 /* Cancels all calls, closes all connections; done runs when no handle is left. */
 void fetch_destroy(struct fetch *f, void (*done)(void *arg), void *arg);
 
+/* Of a rehearsal, before the first call: each call is shown to `answer` before anything of it goes out. True: *a is what it
+   is told, later, and no connection is made; what *a points to outlives the call. */
+void fetch_instead(struct fetch *f, bool (*answer)(const struct fetch_request *q, struct fetch_answer *a, void *arg),
+                   void *arg);
+
 /* The callback comes later, once. All of the request is copied. */
 struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
                                void (*on_answer)(const struct fetch_answer *a, void *arg), void *arg);

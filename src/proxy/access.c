@@ -116,7 +116,7 @@ enum step_result step_identify(struct request *r)
     return took_identity(r);
 }
 
-static void question(struct request *r, struct decision_question *q)
+static void route_question(struct request *r, struct decision_question *q)
 {
     const struct conf_route *route = r->route;
     size_t n = r->target.params_n;
@@ -146,13 +146,18 @@ static void question(struct request *r, struct decision_question *q)
     };
 }
 
+void request_question(struct request *r, struct decision_question *q)
+{
+    if (r->ask)
+        authorize_question(r, q);
+    else
+        route_question(r, q);
+}
+
 enum step_result step_decide(struct request *r)
 {
     struct decision_question q;
-    if (r->ask)
-        authorize_question(r, &q);
-    else
-        question(r, &q);
+    request_question(r, &q);
     r->decision_call.on_done = on_decision;
     if (decision_find(r->settings->decisions, &q, r->arena, &r->decision_call) == OP_PENDING) return STEP_WAIT;
     return took_decision(r);

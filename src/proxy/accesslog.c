@@ -89,11 +89,6 @@ static void write_times(const struct request *r, struct json *j, uint64_t took_u
     if (any) json_object_end(j);
 }
 
-static struct slice upstream_named(const struct request *r)
-{
-    return r->upstream_call.member ? upstream_authority(&r->upstream_call) : r->route->upstream->endpoints[0].authority;
-}
-
 static void write_line(const struct request *r, uint64_t took_us)
 {
     static struct buf line;
@@ -123,7 +118,7 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_field_int(&j, "bytes_out", (long long)r->bytes_out);
     write_times(r, &j, took_us);
     if (r->up_sent_ns || (r->ended == STEP_CONNECT && r->route)) {
-        json_field_string(&j, "upstream", upstream_named(r));
+        json_field_string(&j, "upstream", request_authority_out(r));
         if (r->upstream_call.member) json_field_string(&j, "upstream_address", upstream_address(&r->upstream_call));
         json_field_bool(&j, "upstream_reused", r->up_reused);
         if (r->retried) json_field_bool(&j, "retried", true);

@@ -135,7 +135,7 @@ void endpoint_start(struct endpoint *e, struct group *g, struct conf_endpoint co
     e->literal = address_literal(conf.host.p, conf.port, &literal);
     if (e->literal)
         take(e, &literal, 1);
-    else
+    else if (!g->closed)
         on_due(&e->next);
 }
 

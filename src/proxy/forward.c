@@ -16,8 +16,13 @@ static bool is_idempotent(struct slice method)
            slice_eq(method, SLICE("DELETE")) || slice_eq(method, SLICE("OPTIONS")) || slice_eq(method, SLICE("TRACE"));
 }
 
-/* The head as the upstream gets it. What only we may say was dropped before anything was read (admit). */
-static struct slice make_head(struct request *r)
+struct slice request_authority_out(const struct request *r)
+{
+    return r->upstream_call.member ? upstream_authority(&r->upstream_call) : r->route->upstream->endpoints[0].authority;
+}
+
+/* What only we may say was dropped before anything was read (admit). */
+struct slice request_head_out(struct request *r)
 {
     const struct conf *conf = r->conf;
     const struct conf_upstream *up = r->route->upstream;
@@ -33,7 +38,7 @@ static struct slice make_head(struct request *r)
         buf_add_slice(&out, r->target.query);
     }
     buf_add_lit(&out, " HTTP/1.1\r\n");
-    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : upstream_authority(&r->upstream_call));
+    writer_header(&out, SLICE("Host"), up->preserve_host && r->host.n ? r->host : request_authority_out(r));
     struct header *host = head_find(r->head, HEADER_HOST, NULL);
     if (host) host->drop = true;
     writer_headers(&out, r->head);
@@ -124,7 +129,7 @@ enum step_result step_forward(struct request *r)
 {
     if (!r->head_sent) {
         r->head_sent = true;
-        relay_start(r, make_head(r));
+        relay_start(r, request_head_out(r));
         return STEP_WAIT;
     }
     if (r->up_done) {

@@ -30,7 +30,7 @@ bool proxy_start(struct proxy *p, struct settings *s, char **error)
     p->settings = s;
     if (!wire_start(s->wire, p, error)) return false;
     settings_attach(s, p, NULL);
-    p->ready = ready_create(p);
+    if (!p->rehearsal) p->ready = ready_create(p);
     reload_tell_revision(p);
     return true;
 }

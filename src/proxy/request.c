@@ -96,6 +96,7 @@ void request_run(struct request *r)
         r->step_ns = 0;
     }
     for (;;) {
+        if (r->proxy->rehearsal) r->proxy->rehearsal->on_step(r);
         switch (steps[r->step].run(r)) {
         case STEP_NEXT:
             continue;

@@ -78,6 +78,7 @@ struct upstream *upstream_create(struct loop *l, const struct upstream_config *c
     g->rules = c->breaker;
     g->tls = c->tls ? tls_context_hold(c->tls) : NULL;
     g->probe_interval_ms = c->probe_interval_ms;
+    g->closed = c->still;
     g->on_change = on_change;
     g->on_vacant = on_vacant;
     u->balance.policy = g->conf.balance;

@@ -204,6 +204,7 @@ struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i, struct
                     .max_rest_ms = c->breakers.max_rest_ms},
         .tls = w->upstream_tls[i],
         .probe_interval_ms = c->serve.probe_interval_ms,
+        .still = p->rehearsal != NULL,
     };
     int64_t expires_s = config.tls ? tls_context_expiry(config.tls) : 0;
     if (expires_s) metric_set(METRIC_TLS_EXPIRY, &config.conf->name, (double)expires_s);
@@ -363,6 +364,7 @@ bool wire_start(struct wire *w, struct proxy *p, char **error)
     wire_hold(w);
     p->first = w;
     p->fetch = fetch_create(p->loop);
+    if (p->rehearsal) fetch_instead(p->fetch, p->rehearsal->on_fetch, p);
     return start_redis(w, p, error) && start_tokens(w, p, error);
 }
 

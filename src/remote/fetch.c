@@ -32,6 +32,8 @@ struct fetch {
     bool destroyed;
     void (*done)(void *arg);
     void *done_arg;
+    bool (*instead)(const struct fetch_request *q, struct fetch_answer *a, void *arg); /* NULL: all calls go out */
+    void *instead_arg;
 };
 
 struct fetch_call {
@@ -52,6 +54,8 @@ struct fetch_call {
     bool retried;
     bool too_large;
     bool starved; /* no descriptor for its socket */
+    bool is_given; /* it never goes out: this is its answer */
+    struct fetch_answer given;
     const char *refusal;
     void (*on_answer)(const struct fetch_answer *a, void *arg);
     void *arg;
@@ -179,13 +183,15 @@ static void finish(struct fetch_call *c, CURLcode code)
 {
     struct fetch_answer a = {.elapsed_us = (int64_t)((uv_hrtime() - c->start_ns) / 1000)};
     list_remove(&c->link);
-    if (c->refusal) {
+    if (c->is_given) {
+        a = c->given;
+    } else if (c->refusal) {
         a.outcome = FETCH_BROKEN;
         a.error = c->refusal;
     } else {
         judge(c, code, &a);
     }
-    if (a.outcome == FETCH_ANSWERED) {
+    if (a.outcome == FETCH_ANSWERED && !c->is_given) {
         const char *type = NULL;
         curl_easy_getinfo(c->easy, CURLINFO_CONTENT_TYPE, &type);
         a.body = buf_slice(&c->body);
@@ -438,6 +444,13 @@ void fetch_destroy(struct fetch *f, void (*done)(void *arg), void *arg)
     uv_close((uv_handle_t *)&f->teller, on_teller_closed);
 }
 
+void fetch_instead(struct fetch *f, bool (*answer)(const struct fetch_request *q, struct fetch_answer *a, void *arg),
+                   void *arg)
+{
+    f->instead = answer;
+    f->instead_arg = arg;
+}
+
 struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
                                void (*on_answer)(const struct fetch_answer *a, void *arg), void *arg)
 {
@@ -453,6 +466,11 @@ struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
     buf_init(&c->body, NULL);
     buf_init(&c->cache_control, NULL);
     list_init(&c->link);
+    c->is_given = f->instead && f->instead(q, &c->given, f->instead_arg);
+    if (c->is_given) {
+        fail_later(c, NULL);
+        return c;
+    }
     c->easy = f->idle_n ? f->idle[--f->idle_n] : curl_easy_init();
     CHECK(c->easy, "out of memory");
     set_fixed_options(c);

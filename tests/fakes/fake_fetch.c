@@ -43,6 +43,12 @@ static char *copy(struct slice s)
     return p;
 }
 
+void fetch_instead(struct fetch *f, bool (*answer)(const struct fetch_request *q, struct fetch_answer *a, void *arg),
+                   void *arg)
+{
+    (void)f, (void)answer, (void)arg; /* nothing goes out here anyway */
+}
+
 struct fetch_call *fetch_start(struct fetch *f, const struct fetch_request *q,
                                void (*on_answer)(const struct fetch_answer *a, void *arg), void *arg)
 {

@@ -229,6 +229,41 @@ static void urls_are_checked(void **state)
     assert_non_null(strstr(fetch_version(), "libcurl"));
 }
 
+static bool instead(const struct fetch_request *q, struct fetch_answer *a, void *arg)
+{
+    int *shown = arg;
+    ++*shown;
+    if (!memmem(q->url.p, q->url.n, "given", 5)) return false;
+    *a = (struct fetch_answer){.outcome = FETCH_ANSWERED, .status = 200, .body = SLICE("given")};
+    return true;
+}
+
+/* What is answered in its place never reaches the server; and a call that is cancelled is told nothing. */
+static void a_call_that_does_not_go_out(void **state)
+{
+    struct bench b;
+    struct answer a = ANSWER(OK);
+    int shown = 0;
+    char url[300];
+    (void)state;
+    open_bench(&b, &a, NULL);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/given", b.s.port);
+    fetch_instead(b.fetch, instead, &shown);
+    struct got *g = get(&b, url);
+    assert_int_equal(g->status, 200);
+    assert_string_equal(g->body, "given");
+    assert_int_equal(a.requests, 0);
+    struct got never = {0};
+    struct fetch_request q = request_to(url);
+    fetch_cancel(fetch_start(b.fetch, &q, on_answer, &never));
+    harness_turn(&b.h);
+    assert_int_equal(never.calls, 0);
+    assert_int_equal(get(&b, b.url)->status, 200);
+    assert_int_equal(a.requests, 1);
+    assert_int_equal(shown, 3);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_body_over_the_bound_is_too_large),
         cmocka_unit_test(a_peer_that_hangs_is_a_timeout),
         cmocka_unit_test(urls_are_checked),
+        cmocka_unit_test(a_call_that_does_not_go_out),
     };
     return cmocka_run_group_tests_name("remote/fetch", tests, NULL, NULL);
 }
