@@ -22,6 +22,8 @@ void json_array_start(struct json *j);  /* [ */
 void json_array_end(struct json *j);    /* ] */
 void json_key(struct json *j, struct slice key);
 void json_text(struct json *j, struct slice text); /* a string */
+/* A string that needs no escape: a name of ours, not what came from outside. */
+void json_plain(struct json *j, struct slice text);
 void json_int(struct json *j, long long value);
 void json_double(struct json *j, double value); /* NaN and infinities as null */
 void json_thousandths(struct json *j, uint64_t value); /* as buf_add_thousandths writes it */
@@ -41,6 +43,7 @@ static inline void json_plain_key(struct json *j, struct slice quoted)
 
 /* Key and value in one; the key is such a literal. */
 #define json_field_string(j, key, text) (json_field((j), key), json_text((j), (text)))
+#define json_field_plain(j, key, text) (json_field((j), key), json_plain((j), (text)))
 #define json_field_int(j, key, value) (json_field((j), key), json_int((j), (value)))
 #define json_field_bool(j, key, value) (json_field((j), key), json_bool((j), (value)))
 #define json_field_raw(j, key, text) (json_field((j), key), json_raw((j), (text)))

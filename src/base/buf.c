@@ -40,15 +40,21 @@ void buf_reserve(struct buf *b, size_t extra)
     b->cap = cap;
 }
 
+/* 00 to 99: half as many divisions. */
+static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+                            "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+                            "99";
+
 void buf_add_int(struct buf *b, long long value)
 {
     char digits[24];
     size_t at = sizeof(digits);
     unsigned long long rest = value < 0 ? 0ULL - (unsigned long long)value : (unsigned long long)value;
-    do {
-        digits[--at] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest);
+    for (; rest >= 10; rest /= 100) {
+        at -= 2;
+        memcpy(digits + at, pairs + rest % 100 * 2, 2);
+    }
+    if (rest || at == sizeof(digits)) digits[--at] = (char)('0' + rest);
     if (value < 0) digits[--at] = '-';
     buf_add(b, digits + at, sizeof(digits) - at);
 }

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "base/word.h"
+
 void json_init(struct json *j, struct buf *out)
 {
     *j = (struct json){.out = out};
@@ -65,10 +67,8 @@ static uint64_t zero_bytes(uint64_t w)
 }
 
 /* Are eight bytes plain? Most of what is written is, and most of writing it was this question, byte by byte. */
-static bool are_plain(const char *p)
+static bool are_plain(uint64_t w)
 {
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
     uint64_t control = (w - EACH_BYTE(0x20)) & ~w & TOP_BITS;
     return ((w & TOP_BITS) | control | zero_bytes(w ^ EACH_BYTE(0x7f)) | zero_bytes(w ^ EACH_BYTE('"')) |
             zero_bytes(w ^ EACH_BYTE('\\'))) == 0;
@@ -77,7 +77,8 @@ static bool are_plain(const char *p)
 static size_t plain_run(struct slice s)
 {
     size_t n = 0;
-    while (n + sizeof(uint64_t) <= s.n && are_plain(s.p + n)) n += sizeof(uint64_t);
+    while (n + sizeof(uint64_t) <= s.n && are_plain(word_at(s.p + n))) n += sizeof(uint64_t);
+    if (n == s.n || (n + sizeof(uint64_t) > s.n && are_plain(word_last(s.p, n, s.n)))) return s.n;
     while (n < s.n && is_plain(s.p[n])) n++;
     return n;
 }
@@ -137,6 +138,15 @@ void json_text(struct json *j, struct slice text)
 {
     before(j);
     add_text(j->out, text);
+}
+
+void json_plain(struct json *j, struct slice text)
+{
+    before(j);
+    buf_reserve(j->out, text.n + 2);
+    buf_add_char(j->out, '"');
+    buf_add_slice(j->out, text);
+    buf_add_char(j->out, '"');
 }
 
 void json_int(struct json *j, long long value)

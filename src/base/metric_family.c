@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/word.h"
 
 #define FIRST_SLOTS 16
 #define SERIES_MAX 1000
@@ -76,14 +77,23 @@ void metric_family_leave(void)
     now = &own;
 }
 
+static uint64_t mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0x9e3779b97f4a7c15ULL;
+    return h ^ h >> 32;
+}
+
 static uint64_t hash_labels(const struct slice *labels, size_t count)
 {
-    uint64_t h = 0xcbf29ce484222325ULL;
+    uint64_t h = 0;
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < labels[i].n; k++) h = (h ^ (unsigned char)labels[i].p[k]) * 0x100000001b3ULL;
-        h = (h ^ 0xff) * 0x100000001b3ULL;
+        struct slice s = labels[i];
+        size_t k = 0;
+        h = mix(h, s.n);
+        for (; k + sizeof(uint64_t) <= s.n; k += sizeof(uint64_t)) h = mix(h, word_at(s.p + k));
+        if (k < s.n) h = mix(h, word_last(s.p, k, s.n));
     }
-    return h ^ h >> 32;
+    return h;
 }
 
 static struct metric_series *find(const struct metric_family *f, const struct slice *labels, uint64_t hash)

@@ -4,19 +4,27 @@
 
 #include <limits.h>
 
-static unsigned char lower(char c)
+#include "base/word.h"
+
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The case bit (0x20) set in each byte that is 'A' to 'Z'. A sum of seven bits carries into no other byte. */
+static uint64_t lower(uint64_t w)
 {
-    unsigned char u = (unsigned char)c;
-    return u >= 'A' && u <= 'Z' ? (unsigned char)(u | 0x20) : u;
+    uint64_t low = w & EACH_BYTE(0x7f);
+    uint64_t from_a = low + EACH_BYTE(0x80 - 'A'), beyond_z = low + EACH_BYTE(0x7f - 'Z');
+    uint64_t upper = from_a & ~beyond_z & ~w & EACH_BYTE(0x80);
+    return w | upper >> 2;
 }
 
 bool slice_eq_nocase(struct slice a, struct slice b)
 {
+    size_t i = 0;
     if (a.n != b.n) return false;
-    for (size_t i = 0; i < a.n; i++) {
-        if (lower(a.p[i]) != lower(b.p[i])) return false;
+    for (; i + sizeof(uint64_t) <= a.n; i += sizeof(uint64_t)) {
+        if (lower(word_at(a.p + i)) != lower(word_at(b.p + i))) return false;
     }
-    return true;
+    return i == a.n || lower(word_last(a.p, i, a.n)) == lower(word_last(b.p, i, b.n));
 }
 
 static bool is_ows(char c)

@@ -47,19 +47,19 @@ static void write_decision(const struct request *r, struct json *j)
     } else if (r->user) {
         json_field_string(j, "subject", shortened(r->user->id));
     }
-    if (r->user) json_field_string(j, "context_from", slice_str(found_in_name(r->context_source)));
+    if (r->user) json_field_plain(j, "context_from", slice_str(found_in_name(r->context_source)));
     int64_t now = loop_now_ms(r->proxy->loop);
     if (r->user && r->user->read_ms) json_field_int(j, "context_age_ms", now - r->user->read_ms);
     if (r->resource.n) json_field_string(j, "resource", shortened(r->resource));
     if (r->action.n) json_field_string(j, "action", r->action);
     if (r->stale) json_field_bool(j, "stale", true);
     if (!r->decision) return;
-    json_field_string(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));
-    json_field_string(j, "decision_id", r->decision->id);
+    json_field_plain(j, "decision", r->decision->allow ? SLICE("allow") : SLICE("deny"));
+    json_field_plain(j, "decision_id", r->decision->id);
     if (!r->decision->allow && r->decision->message.n)
         json_field_string(j, "policy_reason", shortened(r->decision->message));
-    json_field_string(j, "decision_from",
-                      r->decision_source == FOUND_REMOTE ? SLICE("policy") : slice_str(found_in_name(r->decision_source)));
+    json_field_plain(j, "decision_from",
+                     r->decision_source == FOUND_REMOTE ? SLICE("policy") : slice_str(found_in_name(r->decision_source)));
     json_field_int(j, "decision_age_ms", now - r->decision->decided_ms);
     if (r->decision->bypassed) json_field_bool(j, "bypassed", true);
 }
@@ -99,8 +99,8 @@ static void write_line(const struct request *r, uint64_t took_us)
     json_object_start(&j);
     log_time(loop_wall_ms(r->proxy->loop), time);
     json_field_string(&j, "time", slice_str(time));
-    json_field_string(&j, "level", reason_alarm(r->reason) ? SLICE("warn") : SLICE("info"));
-    json_field_string(&j, "event", SLICE("request"));
+    json_field_plain(&j, "level", reason_alarm(r->reason) ? SLICE("warn") : SLICE("info"));
+    json_field_plain(&j, "event", SLICE("request"));
     log_field_worker(&j);
     json_field_string(&j, "request_id", r->id);
     json_field_string(&j, "client", r->client_ip);
@@ -109,9 +109,9 @@ static void write_line(const struct request *r, uint64_t took_us)
     if (r->conf->log.query && r->target.has_query) json_field_string(&j, "query", r->target.query);
     if (r->conn->stream.tls) write_tls(&r->conn->stream, &j);
     json_field_int(&j, "status", r->status);
-    json_field_string(&j, "reason", slice_str(reason_code(r->reason)));
+    json_field_plain(&j, "reason", slice_str(reason_code(r->reason)));
     if (r->detail) json_field_string(&j, "detail", slice_str(r->detail));
-    json_field_string(&j, "step", slice_str(step_name(r->ended)));
+    json_field_plain(&j, "step", slice_str(step_name(r->ended)));
     json_field_string(&j, "route", route_label(r));
     write_decision(r, &j);
     json_field_int(&j, "bytes_in", (long long)r->bytes_in);

@@ -117,11 +117,12 @@ static struct slice client_behind(const struct request *r, struct slice chain)
 bool peer_speaks_for_us(struct slice name, bool trusted)
 {
     static const struct slice whole[] = {{"forwarded", 9}, {"x-real-ip", 9}, {"x-request-id", 12}};
-    bool alias = memchr(name.p, '_', name.n) || memchr(name.p, '.', name.n);
-    if (header_name_begins(name, SLICE("x-forwarded-"))) return alias || !trusted;
-    for (size_t i = 0; alias && i < sizeof whole / sizeof *whole; i++)
-        if (name.n == whole[i].n && header_name_begins(name, whole[i])) return true;
-    return false;
+    bool ours = false, forwarded = header_name_begins(name, SLICE("x-forwarded-"));
+    if (forwarded && !trusted) return true;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        ours |= name.n == whole[i].n && header_name_begins(name, whole[i]);
+    /* by another spelling: to a server that reads '_' and '.' as '-' it is the same */
+    return (ours || forwarded) && (memchr(name.p, '_', name.n) || memchr(name.p, '.', name.n));
 }
 
 void peer_identify(struct request *r)

@@ -7,17 +7,22 @@
 #include "proxy/own.h"
 #include "proxy/reply.h"
 
+static bool is_in_host(char c, bool bracketed)
+{
+    char letter = (char)(c | 0x20);
+    if (c >= '0' && c <= '9') return true;
+    if (letter >= 'a' && letter <= (bracketed ? 'f' : 'z')) return true;
+    return bracketed ? c == ':' || c == '.' : c == '.' || c == '-' || c == '_' || c == '~';
+}
+
 /* RFC 3986 3.2: a name, an IPv4 address or an IPv6 address in brackets, and perhaps a port; no user information, and no
    escapes, which some decode and some do not. */
 static bool host_is_valid(struct slice host)
 {
-    static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_~";
-    static const char in_brackets[] = "abcdefABCDEF0123456789:.";
     if (host.n == 0 || host.n > 255) return false;
     bool bracketed = host.p[0] == '[';
-    const char *allowed = bracketed ? in_brackets : in_name;
     size_t end = bracketed;
-    while (end < host.n && host.p[end] && strchr(allowed, host.p[end])) end++;
+    while (end < host.n && is_in_host(host.p[end], bracketed)) end++;
     if (end == bracketed || (bracketed && (end == host.n || host.p[end++] != ']'))) return false;
     if (end == host.n) return true;
     struct slice port = slice_make(host.p + end + 1, host.n - end - 1);

@@ -103,23 +103,26 @@ static void test_every_byte_amid_others(void **state)
     }
 }
 
-/* Plain text is passed over eight bytes at a time. */
-static void test_every_byte_at_every_place(void **state)
+static void check_amid(unsigned byte, size_t at, size_t n)
 {
     char text[20];
     uint32_t codes[sizeof(text)];
+    memset(text, '~', n);
+    text[at] = (char)byte;
+    start();
+    json_text(&json, slice_make(text, n));
+    assert_int_equal(read_string(out.p, out.n, codes), n);
+    for (size_t k = 0; k < n; k++)
+        assert_int_equal(codes[k], k != at ? '~' : byte < 0x80 ? byte : 0xfffd);
+}
+
+/* Plain text is passed over eight bytes at a time, and what is left of it at once. */
+static void test_every_byte_at_every_place(void **state)
+{
     (void)state;
-    for (unsigned i = 0; i < 256; i++) {
-        for (size_t at = 0; at < sizeof(text); at++) {
-            memset(text, '~', sizeof(text));
-            text[at] = (char)i;
-            start();
-            json_text(&json, slice_make(text, sizeof(text)));
-            assert_int_equal(read_string(out.p, out.n, codes), sizeof(text));
-            for (size_t k = 0; k < sizeof(text); k++)
-                assert_int_equal(codes[k], k != at ? '~' : i < 0x80 ? i : 0xfffd);
-        }
-    }
+    for (unsigned byte = 0; byte < 256; byte++)
+        for (size_t n = 1; n <= 20; n++)
+            for (size_t at = 0; at < n; at++) check_amid(byte, at, n);
 }
 
 static void test_characters(void **state)

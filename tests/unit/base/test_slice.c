@@ -24,6 +24,20 @@ static void test_equality(void **state)
     assert_false(slice_eq_nocase(S("@"), S("`")));
     assert_false(slice_eq_nocase(S("\xc4"), S("\xe4"))); /* ASCII only */
     assert_true(slice_eq_nocase(slice_make(NULL, 0), S("")));
+    for (int c = 0; c < 256; c++) { /* any byte at any place of any length, against its case bit turned */
+        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        for (size_t n = 1; n <= 20; n++)
+            for (size_t i = 0; i < n; i++) {
+                char a[20], b[20];
+                memset(a, 'q', n);
+                memset(b, 'Q', n);
+                a[i] = (char)c;
+                b[i] = (char)(c ^ 0x20);
+                assert_int_equal(slice_eq_nocase(slice_make(a, n), slice_make(b, n)), letter);
+                b[i] = (char)c;
+                assert_true(slice_eq_nocase(slice_make(a, n), slice_make(b, n)));
+            }
+    }
     assert_true(slice_starts(S("/api/x"), S("/api")));
     assert_true(slice_starts(S(""), slice_make(NULL, 0)));
     assert_false(slice_starts(S("/ap"), S("/api")));
