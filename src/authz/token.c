@@ -1,5 +1,5 @@
 /* authz/token: owns the cache of verified tokens, the issuers, and the calls that wait for keys. Called by the
-   authenticate step and by /authorize. A hit costs one digest and one lookup, no parsing, no allocation; a miss runs
+   authenticate step and by /authorize. A hit costs one digest (or none: digest_memo) and one lookup, no parsing, no allocation; a miss runs
    the checks from cheap to dear: scheme, parts, header, payload, issuer, claims, and only then a signature. It refuses
    whatever is left. */
 #include "authz/token.h"
@@ -9,6 +9,7 @@
 #include "authz/claims.h"
 #include "authz/credential.h"
 #include "authz/digest.h"
+#include "authz/digest_memo.h"
 #include "authz/issuer.h"
 #include "authz/jws.h"
 #include "authz/kept.h"
@@ -32,6 +33,7 @@ struct tokens {
     struct deadline farewell; /* to those */
     struct fetch *fetch;
     struct cache *cache;
+    struct digest_memo *digests; /* of credentials that are in the cache, or were a moment ago */
 };
 
 struct pass { /* one way through the checks */
@@ -162,9 +164,13 @@ static enum op run(struct pass *p, struct slice authorization, bool *cached)
         refuse(&p->refusal, REASON_TOKEN_MALFORMED, "the credential is too long");
         return OP_DONE;
     }
-    digest_parts(&authorization, 1, p->key);
+    bool remembered = digest_memo_find(t->digests, authorization, p->key);
+    if (!remembered) digest_parts(&authorization, 1, p->key);
     p->now_s = wall_s(t);
-    if (look_up(p, cached)) {
+    bool decided = look_up(p, cached);
+    if (remembered && !p->token) digest_memo_forget(t->digests, authorization);
+    if (decided) {
+        if (!remembered && p->token) digest_memo_keep(t->digests, authorization, p->key);
         metric_add(METRIC_CACHE_HITS, cache_type, 1);
         return OP_DONE;
     }
@@ -266,6 +272,7 @@ struct tokens *tokens_create(struct loop *l, struct fetch *f, const struct token
     t->config.issuers_n = 0;
     deadline_init(&t->farewell, on_farewell);
     t->cache = cache_create(c->max_entries, cache_bytes(c), kept_destroy);
+    t->digests = digest_memo_create();
     t->issuers = xzalloc((c->issuers_n + 1) * sizeof(struct issuer *));
     for (size_t i = 0; !c->upstream && i < c->issuers_n; i++)
         t->issuers[t->issuers_n++] = begin_issuer(t, &c->issuers[i]);
@@ -372,6 +379,7 @@ void tokens_destroy(struct tokens *t)
     for (size_t i = 0; i < t->issuers_n; i++)
         end_issuer(t->issuers[i]);
     cache_destroy(t->cache);
+    digest_memo_destroy(t->digests);
     free(t->issuers);
     free(t);
 }
@@ -414,6 +422,7 @@ void token_release(struct token *t)
 void tokens_flush(struct tokens *t, uint64_t tag)
 {
     cache_flush(t->cache, tag, loop_now_ms(t->loop));
+    if (tag == 0) digest_memo_clear(t->digests);
 }
 
 uint64_t token_issuer_tag(struct slice issuer)

@@ -2,6 +2,8 @@
    takes nothing from the heap: its memory is the arena's recycled chunks. */
 #include "flow/flow.h"
 
+#include "base/metric.h"
+
 #define ROUNDS 50
 
 /* Linked with --wrap: every allocation of the proxy's own code comes here. */
@@ -136,12 +138,51 @@ static void denial(void **state)
     free(request);
 }
 
+static void expect_refused(struct memory *c, const char *request, const char *reason)
+{
+    flow_send(c, "%s", request);
+    assert_true(c->got.n > 0 && memcmp(c->got.p, "HTTP/1.1 401 ", 13) == 0);
+    assert_string_equal(flow_logged("reason"), reason);
+    c->got.n = 0;
+}
+
+/* What is warm on a connection is asked for anew at each request all the same: a flush, another configuration and the
+   token's end are seen by the very next one. */
+static void what_ends_it(void **state)
+{
+    (void)state;
+    static const struct slice tokens = {"token", 5};
+    struct flow_config config = {.idle_ms = 3600000}, other = config;
+    other.issuers = "[{issuer: \"" FLOW_ISSUER "\", secret: \"another-secret-of-32-bytes-or-more\", audiences: [api], "
+                    "algorithms: [HS256]}]";
+    flow_start(&config);
+    struct memory *c = flow_client();
+    const char *payload = flow_printf("{\"iss\":\"" FLOW_ISSUER "\",\"aud\":\"api\",\"sub\":\"alice\",\"exp\":%lld}",
+                                      (long long)loop_wall_ms(flow.loop) / 1000 + 300);
+    const char *request = flow_printf("GET /offices/7 HTTP/1.1\r\nHost: front.test\r\n%s\r\n",
+                                      flow_bearer_of("{\"alg\":\"HS256\"}", payload));
+    for (int i = 0; i < 5; i++) exchange(c, request, small);
+    double misses = metric_value(METRIC_CACHE_MISSES, &tokens);
+    tokens_flush(flow.proxy.tokens, 0);
+    flow_pass(1);
+    for (int i = 0; i < 5; i++) exchange(c, request, small);
+    assert_int_equal(metric_value(METRIC_CACHE_MISSES, &tokens) - misses, 1);
+    assert_true(flow_reload(&other));
+    for (int i = 0; i < 2; i++) expect_refused(c, request, reason_code(REASON_TOKEN_SIGNATURE));
+    assert_true(flow_reload(&config));
+    for (int i = 0; i < 5; i++) exchange(c, request, small);
+    flow_pass(400 * 1000);
+    for (int i = 0; i < 2; i++) expect_refused(c, request, reason_code(REASON_TOKEN_EXPIRED));
+    flow_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(get),
         cmocka_unit_test(post),
         cmocka_unit_test(denial),
+        cmocka_unit_test(what_ends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
