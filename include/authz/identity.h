@@ -52,6 +52,7 @@ struct user {
     int64_t asked_again_ms;   /* monotonic: when that was done last; 0 never */
     int64_t end_ms;           /* monotonic: the context's end, memory and Redis together */
     struct slice json;        /* the context, ASCII JSON object text, NUL behind it */
+    uint8_t json_digest[CACHE_KEY_BYTES]; /* SHA-256 of it */
     struct slice id;          /* its "id" as text, for the log */
     bool anonymous;
     int64_t read_ms; /* monotonic: when it was read from the API, as far as known */

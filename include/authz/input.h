@@ -1,6 +1,6 @@
 /* authz/input: the policy input, written once into the arena. What is volatile (context.timestamp, request.id) stands
-   last in its object and is left out; the key is the digest of what is written, the body is the same bytes with the
-   volatile members put in. */
+   last in its object and is left out; the key is the digest of what is written (of the user's JSON, which may be
+   long and is the same each time, its digest in its place), the body is the same bytes with the volatile members put in. */
 #ifndef AUTHZ_INPUT_H
 #define AUTHZ_INPUT_H
 
@@ -9,6 +9,7 @@
 
 struct input {
     struct buf stable;   /* {"input":{…}} without the volatile members */
+    size_t user_at;      /* where the user's JSON begins */
     size_t timestamp_at; /* where ,"timestamp":"…" belongs */
     size_t id_at;        /* where ,"id":"…" belongs; behind timestamp_at */
 };

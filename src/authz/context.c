@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/digest.h"
 #include "authz/document.h"
 #include "base/check.h"
 #include "base/json.h"
@@ -21,6 +22,7 @@ static struct user *make(struct slice json, struct slice id)
     cache_entry_init(&u->entry);
     memcpy(p, json.p, json.n);
     u->json = slice_make(p, json.n);
+    digest_parts(&u->json, 1, u->json_digest);
     p += json.n + 1;
     if (id.n) memcpy(p, id.p, id.n);
     u->id = slice_make(p, id.n);

@@ -136,7 +136,9 @@ void input_write(const struct decision_question *q, struct arena *a, struct inpu
     json_object_start(&j);
     json_field(&j, "input");
     json_object_start(&j);
-    json_field_raw(&j, "user", q->user_json);
+    json_field(&j, "user");
+    in->user_at = in->stable.n;
+    json_raw(&j, q->user_json);
     json_field_string(&j, "resource", q->resource);
     json_field_string(&j, "action", q->action);
     if (q->token && q->token->verified && q->token->claims.n > 2) json_field_raw(&j, "token", q->token->claims);
@@ -151,13 +153,26 @@ void input_write(const struct decision_question *q, struct arena *a, struct inpu
     json_object_end(&j);
 }
 
+/* Known where it is the user's own text. */
+static void user_digest(const struct decision_question *q, uint8_t out[DIGEST_BYTES])
+{
+    if (q->user && q->user_json.p == q->user->json.p && q->user_json.n == q->user->json.n)
+        memcpy(out, q->user->json_digest, DIGEST_BYTES);
+    else
+        digest_parts(&q->user_json, 1, out);
+}
+
 void input_key(const struct input *in, const struct decision_question *q, uint8_t key[CACHE_KEY_BYTES])
 {
     char use = (char)('0' + (int)q->use);
     uint64_t tags[2] = {0, 0};
     if (q->token) memcpy(tags, q->token->entry.tags, sizeof tags);
-    struct slice parts[] = {buf_slice(&in->stable), {&use, 1}, {(const char *)tags, sizeof tags}};
-    digest_parts(parts, 3, key);
+    uint8_t user[DIGEST_BYTES];
+    user_digest(q, user);
+    size_t behind = in->user_at + q->user_json.n; /* what stands before it is always the same */
+    struct slice rest = slice_make(in->stable.p + behind, in->stable.n - behind);
+    struct slice parts[] = {{(const char *)user, sizeof user}, rest, {&use, 1}, {(const char *)tags, sizeof tags}};
+    digest_parts(parts, 4, key);
 }
 
 static void add_volatile(struct buf *out, struct slice before, struct slice value)

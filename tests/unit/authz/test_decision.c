@@ -142,6 +142,30 @@ static void test_key(void **state)
     assert_true(remembered(&rows[0]));
 }
 
+/* Of the user the digest is in the key: the same text, wherever it is from, is the same question, another user is not. */
+static void test_key_of_a_user(void **state)
+{
+    (void)state;
+    struct user *same = user_create(SLICE("{\"id\":\"u\"}")), *other = user_create(SLICE("{\"id\":\"v\"}"));
+    struct decision_question base = question(), asked = base;
+    open_with(base_config());
+    decide(&base, "{\"result\":true}");
+    asked.user = same;
+    asked.user_json = same->json;
+    assert_true(remembered(&asked));
+    asked.user_json = SLICE("{\"id\":\"u\"}");
+    assert_true(remembered(&asked));
+    asked.user_json.n--; /* not the user's text, though it begins at the same place */
+    assert_false(remembered(&asked));
+    asked.user_json = slice_make(same->json.p, same->json.n - 1);
+    assert_false(remembered(&asked));
+    asked.user = other;
+    asked.user_json = other->json;
+    assert_false(remembered(&asked));
+    user_release(same);
+    user_release(other);
+}
+
 /* --- what is answered ------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -374,6 +398,7 @@ int main(void)
         TEST(test_input),
         TEST(test_the_call),
         TEST(test_key),
+        TEST(test_key_of_a_user),
         TEST(test_answers),
         TEST(test_what_is_handed_on),
         TEST(test_user_only),
