@@ -1,0 +1,179 @@
+use crate::{create, refused};
+
+/// What is said of a policy of package p, without the file's name.
+fn said(body: &str) -> String {
+    let text = format!("package p\n{body}\n");
+    refused(&[("p.rego", &text)], "data.p.r").replace("p.rego:", "")
+}
+
+fn accepted(files: &[(&str, &str)]) {
+    create(files, "data.p.r").map(|_| ()).unwrap();
+}
+
+#[test]
+fn functions_that_are_nowhere() {
+    for name in [
+        "http.send",
+        "opa.runtime",
+        "io.jwt.decode",
+        "io.jwt.verify_rs256",
+        "crypto.sha256",
+        "net.lookup_ip_addr",
+        "rego.metadata.rule",
+        "graphql.parse",
+        "json.match_schema",
+        "any",
+        "all",
+        "re_match",
+        "nowhere",
+        "test.sleep",
+        "__builtin_sets.union",
+        "providers.aws.sign_req",
+        "q.f",
+        "data.q.f",
+    ] {
+        let expected = format!("2:6: {name}: no such function; it is neither a rule nor built into this engine");
+        assert_eq!(said(&format!("r := {name}(1)")), expected);
+    }
+    // Wherever it stands, and though it would never be reached.
+    for body in [
+        "r if not nowhere(1)",
+        "r := [x | x := nowhere(1)]",
+        "r := {x: 1 | some x in nowhere(1)}",
+        "r if every x in [1] { nowhere(x) }",
+        "r := 1 if { false } else := nowhere(2)",
+        "r := input[nowhere(1)].x",
+        "r if { input.x with input.y as nowhere(1) }",
+        "r := {\"a\": [nowhere(1)]}",
+        "f(x) := nowhere(x)\nr := 1",
+        "r contains nowhere(1)",
+        "r[nowhere(1)] := 1",
+        "default r := false\nr if 1 < nowhere(1)",
+        "r if 1 in nowhere(1)",
+        "r := -nowhere(1)",
+    ] {
+        assert!(said(body).contains("nowhere: no such function"), "{body}: {}", said(body));
+    }
+    assert!(said("r if { true with nowhere as 1 }").contains("with: nowhere is neither"));
+    // A rule is no function.
+    assert!(said("s := 1\nr := s(1)").contains("s: no such function"));
+}
+
+#[test]
+fn the_number_of_arguments() {
+    assert_eq!(said("r := lower(1, 2, 3)"), "2:6: lower takes 1 arguments, not 3");
+    assert_eq!(said("f(x, y) := x + y\nr := f(1)"), "3:6: f takes 2 arguments, not 1");
+    accepted(&[("p.rego", "package p\nf(x) := x\nr if { f(1, y); y == 1; lower(\"A\", z); z == \"a\" }")]);
+}
+
+#[test]
+fn functions_of_other_packages() {
+    let lib = ("q.rego", "package q.time\nf(x) := x\n");
+    accepted(&[lib, ("p.rego", "package p\nimport data.q.time\nr := time.f(1)")]);
+    accepted(&[lib, ("p.rego", "package p\nimport data.q as other\nr := other.time.f(1)")]);
+    accepted(&[lib, ("p.rego", "package p\nr := data.q.time.f(1)")]);
+    // As in OPA: the import takes the name of the built-in functions.
+    let text = refused(&[lib, ("p.rego", "package p\nimport data.q.time\nr := time.now_ns()")], "data.p.r");
+    assert!(text.contains("time.now_ns: no such function"), "{text}");
+}
+
+#[test]
+fn recursion() {
+    for body in [
+        "r := r",
+        "r if not r",
+        "f(x) := f(x - 1)\nr := f(1)",
+        "r := s\ns := [t | t := u]\nu if data.p.r",
+        "r := data.p",
+        "r := data.p[input.x]",
+        "r := data[input.x].r",
+        "o.a := o.b if o.a\no.b := 1\nr := 1",
+        "s.a := 1\ns.b := r\nr := s.b if s.a",
+        "o[k] := o.b if some k in [\"a\"]\nr := o.a",
+        "f(x) := y if y := g(x)\ng(x) := z if f(x, z)\nr := 1",
+        "r if { true with input as r }",
+    ] {
+        assert!(said(body).contains(": recursion: data.p."), "{body}: {}", said(body));
+    }
+    assert_eq!(said("r := s\ns := r"), "2:1: recursion: data.p.r > data.p.s > data.p.r");
+    let other = ("q.rego", "package q\nimport data.p\ns := p.r");
+    assert!(refused(&[other, ("p.rego", "package p\nimport data.q as z\nr := z.s")], "data.p.r").contains("recursion"));
+    // Names that only look like the rule.
+    for body in [
+        "f(r) := r\nr := f(1)",
+        "s := 1\nr if { every r in input { r == 1 } }",
+        "r := input.r",
+        "r := data.q[input.x]",
+        "r := data[input.x].s",
+        "r := 1 if { q := 1; q == 1 } else := 2",
+    ] {
+        accepted(&[("p.rego", &format!("package p\n{body}\n"))]);
+    }
+}
+
+#[test]
+fn rules_that_clash() {
+    for body in [
+        "r := 1\nr contains 2",
+        "r := {}\nr[x] := 1 if some x in input",
+        "r(x) := x\nr := 1",
+        "f(x) := x\nf(x, y) := x\nr := 1",
+        "default r := 1\ndefault r := 2",
+        "default f(_) := 1\nf(x, y) := x\nr := 1",
+    ] {
+        let text = said(body);
+        assert!(text.contains("another kind") || text.contains("a default already"), "{body}: {text}");
+    }
+    assert!(said("r := {}\nr.s := 1").contains("data.p.r is a rule, and so is data.p.r.s inside it"));
+    let text = refused(&[("a.rego", "package p\nr := 1"), ("b.rego", "package p.r\ns := 1")], "data.p.r");
+    assert!(text.contains("package data.p.r and the rule data.p.r"), "{text}");
+    // Bodies of one rule, also over several files, are no clash.
+    accepted(&[("a.rego", "package p\ndefault r := false\nr if input.x"), ("b.rego", "package p\nr if input.y")]);
+    accepted(&[("a.rego", "package p\nr contains 1"), ("b.rego", "package p\nr contains 2")]);
+}
+
+#[test]
+fn imports() {
+    let lib = ("q.rego", "package q\ns := 1");
+    let with = |text: &str| refused(&[lib, ("p.rego", text)], "data.p.r");
+    assert!(with("package p\nimport data.q\nimport data.x.q\nr := q").contains("p.rego:3:8: q is imported already"));
+    assert!(with("package p\nimport q.s\nr := s").starts_with("p.rego:2:"));
+}
+
+#[test]
+fn what_the_engine_itself_refuses() {
+    for body in [
+        "r := x",
+        "r if not x > 1",
+        "r := [x | y := 1]",
+        "r := x if y := 1",
+        "r contains x if y := 1",
+        "f(x) := y\nr := 1",
+    ] {
+        let text = format!("package p\n{body}\n");
+        let error = create(&[("p.rego", &text)], "data.p.r").map(|_| ()).err();
+        assert!(error.as_ref().is_some_and(|error| error.contains("unsafe")), "{body}: {error:?}");
+    }
+    for body in [
+        "r := x if x = 1",
+        "r := x if [x, _] = input",
+        "r := [y, x] if { some x in input; walk(input, [_, y]) }",
+        "r := [x | x = input[_]]",
+        "r := [[x, y] | some y in input] if x := 1",
+        "r := input[i]",
+        "r := input[_].x",
+        "f(x) := [x, y] if y := 2\nr := f(1)",
+        "r contains x if some x in input",
+        "r[k] := v if some k, v in input",
+        "s := 1\nr := s",
+        "s.t := 1\nr := s",
+        "r := {k: v | v := input[k]}",
+        "r := x if { f(1, x) }\nf(x) := x",
+    ] {
+        accepted(&[("p.rego", &format!("package p\n{body}\n"))]);
+    }
+    assert!(said("r if { x := 1; x := 2 }").starts_with("2:"), "{}", said("r if { x := 1; x := 2 }"));
+    assert!(said("r if { input := 1 }").contains("shadow"));
+    assert!(said("default r := input.x").contains("a default is a constant"));
+    assert!(said("default r := [1, lower(\"A\")]").contains("a default is a constant"));
+}

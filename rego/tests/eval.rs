@@ -1,0 +1,167 @@
+use crate::{answered, ask, create};
+use doorward_rego::eval::{Limits, Outcome};
+use std::time::Duration;
+
+fn within(ms: u64) -> Limits {
+    Limits { time: Duration::from_millis(ms), answer_bytes: 0 }
+}
+
+#[test]
+fn answers_are_json() {
+    assert_eq!(ask("r := {2, 1, \"a\"}", "{}"), answered(r#"[1,2,"a"]"#));
+    assert_eq!(ask("r := {1: {true: null}}", "{}"), answered(r#"{"1":{"true":null}}"#));
+    assert_eq!(
+        ask("r := [1.5, 1e3, 18446744073709551615, -0, \"\\u0000é\"]", "{}"),
+        answered("[1.5,1000,18446744073709551615,0,\"\\u0000é\"]")
+    );
+    assert_eq!(ask("r := input", r#"{"b": 1, "a": [1.0, "x"]}"#), answered(r#"{"a":[1,"x"],"b":1}"#));
+    assert_eq!(ask("r if input.x", "{}"), Outcome::Undefined);
+    assert_eq!(ask("r := input", "null"), answered("null"));
+}
+
+#[test]
+fn a_built_in_function_that_fails_is_undefined() {
+    for call in [
+        "lower(input.x)",
+        "to_number(\"x\")",
+        "count(input.x)",
+        "time.parse_rfc3339_ns(\"soon\")",
+        "json.unmarshal(\"{\")",
+        "regex.match(\"[\", \"a\")",
+        "1 / input.zero",
+        "net.cidr_contains(\"x\", \"y\")",
+        "object.get(input.x, \"a\", 1)",
+        "sprintf(\"%d\", input.x)",
+        "base64.decode(\"*\")",
+        "semver.compare(\"a\", \"b\")",
+        "numbers.range(1.5, 2)",
+        "startswith(1, input.x)",
+        "units.parse_bytes(\"x\")",
+        "substring(\"a\", -1, 1)",
+        "hex.decode(\"g\")",
+        "uuid.parse(\"x\")",
+        "glob.match(1, [], \"a\")",
+    ] {
+        assert_eq!(
+            ask(&format!("default r := \"none\"\nr := {call}"), r#"{"x": 1, "zero": 0}"#),
+            answered("\"none\""),
+            "{call}"
+        );
+    }
+    // One that fails takes no other value of the set with it.
+    assert_eq!(ask("r contains 1\nr contains lower(input.x)", r#"{"x": 1}"#), answered("[1]"));
+}
+
+#[test]
+fn rules_that_disagree_are_an_error() {
+    let outcome = ask("r := 1 if input.x\nr := 2 if input.y", r#"{"x": true, "y": true}"#);
+    let Outcome::Failed(text) = outcome else { panic!("{outcome:?}") };
+    assert!(text.starts_with("p.rego:"), "{text}");
+}
+
+#[test]
+fn time_stands_still_within_an_evaluation() {
+    let body = "r if { a := [time.now_ns() | some x in numbers.range(1, 3000); x > 0]; min(a) == max(a) }";
+    assert_eq!(ask(body, "{}"), answered("true"));
+    let mut policies = create(&[("p.rego", "package p\nr := time.now_ns()")], "data.p.r").unwrap();
+    let first = policies.eval("{}", &Limits::default());
+    std::thread::sleep(Duration::from_millis(2));
+    assert_ne!(first, policies.eval("{}", &Limits::default()));
+}
+
+#[test]
+fn nothing_is_left_of_the_input_before() {
+    let text = "package p
+r := {\"who\": who, \"roles\": roles, \"twice\": twice(input.n), \"match\": regex.match(input.re, input.s), \"with\": w}
+who := input.user
+default who := \"nobody\"
+roles contains role if some role in input.roles
+twice(x) := x * 2
+w := v if v := who with input.user as \"other\"
+";
+    let mut policies = create(&[("p.rego", text)], "data.p.r").unwrap();
+    let ann = r#"{"user": "ann", "roles": ["a"], "n": 1, "re": "^a", "s": "abc"}"#;
+    let bob = r#"{"roles": ["b"], "n": 2, "re": "^b", "s": "abc"}"#;
+    let of_ann = answered(r#"{"match":true,"roles":["a"],"twice":2,"who":"ann","with":"other"}"#);
+    let of_bob = answered(r#"{"match":false,"roles":["b"],"twice":4,"who":"nobody","with":"other"}"#);
+    for _ in 0..3 {
+        assert_eq!(policies.eval(ann, &within(20_000)), of_ann);
+        assert_eq!(policies.eval(bob, &within(20_000)), of_bob);
+        assert_eq!(policies.eval("{}", &within(20_000)), Outcome::Undefined);
+        assert!(matches!(policies.eval("{", &within(20_000)), Outcome::Failed(_)));
+    }
+}
+
+#[test]
+fn nothing_is_left_of_one_that_failed() {
+    let text = "package p
+r := x if x := inner with input.a as 1 with data.d as 5
+inner := input.a + data.d if not bad
+inner := 0 if bad
+inner := 1 if bad
+default bad := false
+bad if input.bad
+";
+    let mut policies = create(&[("p.rego", text), ("data.json", "{\"d\": 1}")], "data.p.r").unwrap();
+    let mut other = policies.again();
+    for _ in 0..3 {
+        assert!(matches!(policies.eval(r#"{"bad": true}"#, &within(20_000)), Outcome::Failed(_)));
+        assert_eq!(policies.eval(r#"{"bad": false}"#, &within(20_000)), answered("6"));
+        assert_eq!(other.eval(r#"{}"#, &within(20_000)), answered("6"));
+    }
+}
+
+#[test]
+fn time_is_limited() {
+    let endless = [
+        "r := count([1 | some x in numbers.range(1, 3000); some y in numbers.range(1, 3000); some z in numbers.range(1, 3000); x * y * z == 0])",
+        "f(x) := 1 if { some y in numbers.range(1, 3000); some z in numbers.range(1, 3000); x * y * z == 0 }\nf(x) := 2\nr := [f(x) | some x in numbers.range(1, 3000)]",
+        "r if every x in numbers.range(1, 3000) { every y in numbers.range(1, 3000) { every z in numbers.range(1, 3000) { x * y * z > 0 } } }",
+    ];
+    for body in endless {
+        let mut policies = create(&[("p.rego", &format!("package p\n{body}"))], "data.p.r").unwrap();
+        for _ in 0..2 {
+            assert_eq!(policies.eval("{}", &within(10)), Outcome::Limit("over its time of 10 ms".into()), "{body}");
+        }
+    }
+}
+
+#[test]
+fn answers_are_limited() {
+    let mut policies = create(&[("p.rego", "package p\nr := input.x")], "data.p.r").unwrap();
+    let limits = Limits { time: Duration::ZERO, answer_bytes: 5 };
+    assert_eq!(policies.eval(r#"{"x": "abc"}"#, &limits), answered("\"abc\""));
+    assert_eq!(policies.eval(r#"{"x": "abcd"}"#, &limits), Outcome::Limit("an answer of more than 5 bytes".into()));
+}
+
+#[test]
+fn deep_inputs_do_not_fill_the_stack() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(matches!(ask("r := input", &deep), Outcome::Failed(_)));
+    let inside = format!("{{\"x\": {}}}", serde_json::to_string(&deep).unwrap());
+    assert_eq!(ask("r := json.unmarshal(input.x)", &inside), Outcome::Undefined);
+}
+
+#[test]
+fn copies_serve_other_threads() {
+    let policies =
+        create(&[("p.rego", "package p\nr := input.x * data.n"), ("data.json", "{\"n\": 3}")], "data.p.r").unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|i| {
+            let mut mine = policies.again();
+            std::thread::spawn(move || {
+                for n in 0..200 {
+                    let got = mine.eval(&format!("{{\"x\": {}}}", n * i), &Limits::default());
+                    assert_eq!(got, answered(&(n * i * 3).to_string()));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn printing_goes_nowhere() {
+    let mut policies = create(&[("p.rego", "package p\nr if { print(\"x\", input) }")], "data.p.r").unwrap();
+    assert_eq!(policies.eval("{}", &Limits::default()), answered("true"));
+}
