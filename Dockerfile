@@ -2,7 +2,8 @@
 # it links and the certificates of public authorities. Mount a configuration at /etc/doorward, or set CWMS_API_URL and
 # OPA_URL to run in drop-in mode.
 
-FROM debian:trixie-slim AS builder
+# Debian 13 with a Rust that is new enough for rego/.
+FROM rust:1.95-slim-trixie AS builder
 RUN apt-get update && apt-get install -y --no-install-recommends \
       gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis-dev libjansson-dev libyaml-dev \
       libcurl4-openssl-dev libssl-dev libjwt-dev libjq-dev libllhttp-dev \
@@ -12,9 +13,10 @@ COPY CMakeLists.txt CMakePresets.json README.md LICENSE ./
 COPY cmake cmake
 COPY include include
 COPY src src
+COPY rego rego
 COPY config config
 COPY policies policies
-RUN cmake --preset release && cmake --build --preset release && strip build/release/doorward
+RUN cmake --preset release -D DOORWARD_EMBEDDED_REGO=ON && cmake --build --preset release && strip build/release/doorward
 
 # The sample API and the token issuer of docker-compose.yml.
 FROM debian:trixie-slim AS demo

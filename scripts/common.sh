@@ -36,6 +36,17 @@ go_find() {
     return 1
 }
 
+# A cargo that is new enough for rego/: on PATH, or where rustup puts it. Prints its path. cmake/rego.cmake looks alike.
+cargo_find() {
+    wanted=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' rego/Cargo.toml)
+    for cargo in "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" "$(command -v cargo)"; do
+        [ -n "$cargo" ] && [ -x "$cargo" ] || continue
+        found=$("$cargo" --version 2>/dev/null | cut -d' ' -f2)
+        [ "$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)" = "$wanted" ] && echo "$cargo" && return 0
+    done
+    return 1
+}
+
 # OPA 1.x (our policies are Rego v1): on PATH, where `go install` puts it, or in the tree. Prints its path.
 opa_find() {
     for opa in "$(command -v opa)" "${GOBIN:-/nonexistent}/opa" "${GOPATH:-$HOME/go}/bin/opa" "$root/build/tools/opa"; do

@@ -53,7 +53,10 @@ def ignored(path):
 def test_stages():
     names = [name for name, _, _ in stages()]
     assert names == ["builder", "demo", "runtime"], "the last stage is what `docker build .` gives"
-    assert {image for _, image, _ in stages()} == {"debian:trixie-slim"}
+    builder, *others = [image for _, image, _ in stages()]
+    assert set(others) == {"debian:trixie-slim"}
+    rust = re.search(r'^rust-version = "([\d.]+)"', read("rego/Cargo.toml"), re.M).group(1)
+    assert builder == f"rust:{rust}-slim-trixie", "the same Debian, with the Rust that rego/ asks for"
 
 
 def test_what_is_copied_exists():
