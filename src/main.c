@@ -9,6 +9,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "authz/rego_engine.h"
 #include "base/metric.h"
 #include "conf/options.h"
 #include "http/parser.h"
@@ -47,6 +48,7 @@ static void print_version(void)
     printf("doorward %s (%s)\nlibuv %s\nllhttp %s\n%s\njansson %s\n" DOORWARD_LIBRARIES "%s\n", DOORWARD_VERSION, DOORWARD_BUILD,
            uv_version_string(), parser_version(), fetch_version(), jansson_version_str(),
            OpenSSL_version(OPENSSL_VERSION));
+    if (rego_engine_version()) printf("%s\n", rego_engine_version());
 }
 
 static int print_buf(void (*print)(struct buf *out))

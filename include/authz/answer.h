@@ -10,6 +10,8 @@
 #include "base/reason.h"
 #include "remote/fetch.h"
 
+struct rego_said;
+
 struct answer {
     enum reason reason; /* FORWARDED: the policy spoke, see allow; else what was wrong with the answer */
     const char *detail; /* fixed text, when something was wrong */
@@ -25,6 +27,8 @@ struct answer {
 void answer_read(const struct fetch_answer *a, struct answer *out);
 /* The body of a 200 only: what a hostile engine may send. */
 void answer_parse(struct slice body, struct answer *out);
+/* The same reading of an evaluation in this process. revision: the engine's. */
+void answer_of_evaluation(const struct rego_said *said, uint64_t revision, struct answer *out);
 void answer_free(struct answer *a);
 
 #endif

@@ -21,6 +21,8 @@
 #include "base/reason.h"
 #include "remote/fetch.h"
 
+struct rego_engine;
+
 enum decision_use {
     DECISION_GRANT,     /* judged; an allow renders the grant */
     DECISION_USER_ONLY, /* an authenticated route: nothing is asked, the grant has policy null */
@@ -29,6 +31,8 @@ enum decision_use {
 
 struct decisions_config {
     struct held *owner;         /* of all that is pointed to here; held as long as it is used. NULL: outlives it */
+    struct rego_engine *rego;   /* evaluates here; NULL: url is asked */
+    int64_t eval_limit_ms;
     struct slice url;           /* http, https, unix; provenance=true is added */
     struct slice authorization; /* "Bearer …" for the engine, or empty; secret */
     int64_t timeout_ms;

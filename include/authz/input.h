@@ -16,6 +16,8 @@ struct input {
 
 void input_write(const struct decision_question *q, struct arena *a, struct input *in);
 void input_key(const struct input *in, const struct decision_question *q, uint8_t key[CACHE_KEY_BYTES]);
+/* What is the value of "input" in such a body. */
+struct slice input_value(struct slice body);
 void input_body(const struct input *in, struct slice timestamp, struct slice request_id, struct buf *out);
 
 #endif

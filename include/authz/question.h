@@ -24,6 +24,7 @@ struct engine { /* the policy engine, and what is asked of it */
     struct dependency dependency;
     struct dependency_cap calls, what_ifs;
     struct deadline_list *patience; /* of questions that wait for their turn */
+    int64_t told_ms;               /* monotonic: when a failed evaluation was last told; 0 never */
     bool *gone;                    /* or NULL: told when the engine ends inside a callback of ours */
 };
 
@@ -67,6 +68,9 @@ struct question *question_create(struct engine *e, struct dependency_call slot, 
                                  const uint8_t *key);
 /* Sends it. a: the request's arena, used only inside this call. */
 void question_ask(struct question *out, const struct decision_question *q, const struct input *in, struct arena *a);
+/* Evaluates it, here and now, by the engine in this process. out: answer_free. */
+void question_evaluate(struct question *asked, const struct decision_question *q, const struct input *in, struct arena *a,
+                       struct answer *out);
 /* Sends it when its turn comes; time in the queue counts for policy.timeout_ms. */
 void question_wait(struct question *out, const struct decision_question *q, const struct input *in);
 bool question_waits(const struct question *q);

@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "conf/options.h"
 
-bool files_are_packed(const struct conf_files *f); /* it stands in place of the files */
+bool files_replace(const struct conf_files *f, const char *path); /* it stands in place of that file */
 /* False: none of that name. content may be NULL; valid as long as f. */
 bool files_find(const struct conf_files *f, const char *path, struct slice *content);
 void files_keep(struct conf_files *f, const char *path, struct slice content); /* copied */

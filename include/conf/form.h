@@ -27,6 +27,7 @@ form form_query;         /* name or name|synonym... */
 form form_route_path;    /* a normal path; without a trailing slash, "" for / */
 form form_resource;      /* a name or $N */
 form form_reference;     /* the name of an upstream */
+form form_rule;          /* data.a.b */
 form form_credential;    /* a field value without control characters */
 form form_redis_url;
 form form_private_key;   /* PEM */

@@ -86,6 +86,11 @@ struct conf_route {
     bool keep_path_parameters;
 };
 
+struct conf_policy { /* a file of policy.path */
+    struct slice name;  /* below the path, '/' between; of a single file its own */
+    struct slice bytes;
+};
+
 struct conf {
     int64_t workers;         /* processes; 0: as many as there are cores */
     bool drop_in;
@@ -146,7 +151,14 @@ struct conf {
         struct slice tls_server_name;
     } redis;
     struct {
-        struct slice url, authorization;
+        struct slice url;        /* of an engine that is asked; "" with path, or where no route asks */
+        struct slice path;       /* of policies for the engine in this process, from the working folder; "" none */
+        struct conf_policy *files; /* what is there, by name */
+        size_t files_n;
+        uint64_t mark;           /* policies_mark of them as they were read; 0: not known */
+        struct slice rule;       /* data.a.b; "" with url */
+        int64_t eval_limit_ms;
+        struct slice authorization;
         struct conf_list query;  /* "name" or "name|synonym" */
         int64_t timeout_ms, max_inflight, max_waiting, max_response_bytes;
         bool on_error_allow;

@@ -18,6 +18,14 @@ bool source_exists(const char *path);
    waited for, in all; what was waited is taken off. */
 const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out);
 
+/* The same where a NUL may be in it. */
+const char *source_bytes(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out);
+
+/* What is known beside contents (which files a folder has), under a name that no file has; kept and given on as those
+   are. True: it is to be taken from there; *out is without bytes (p NULL) when nothing is. */
+bool source_recall(const char *name, struct slice *out);
+void source_remember(const char *name, struct slice content);
+
 /* name without "builtin:". False when nothing of that name is embedded. */
 bool source_builtin(struct slice name, struct slice *out);
 

@@ -13,6 +13,7 @@ struct wire *wire_create(struct conf *conf, char **error);
 const struct conf *wire_conf(const struct wire *w);
 struct grant *wire_grant(const struct wire *w);
 struct keypair *wire_keypair(const struct wire *w); /* NULL: the listener speaks plain HTTP */
+const struct rego_engine *wire_rego(const struct wire *w); /* NULL: policies are not evaluated in this process */
 void wire_hold(struct wire *w);
 void wire_release(struct wire *w);
 

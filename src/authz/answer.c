@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "authz/document.h"
+#include "authz/rego_engine.h"
 #include "base/cache.h"
 #include "base/json.h"
 
@@ -159,4 +160,36 @@ void answer_free(struct answer *a)
 {
     buf_free(&a->message);
     buf_free(&a->members);
+}
+
+/* As the body of an engine that is asked by HTTP. */
+static void read_value(const struct rego_said *said, struct answer *out)
+{
+    struct buf body;
+    buf_init(&body, NULL);
+    buf_reserve(&body, said->n + 16);
+    buf_add_lit(&body, "{\"result\":");
+    buf_add(&body, said->text, said->n);
+    buf_add_char(&body, '}');
+    answer_parse(buf_slice(&body), out);
+    buf_free(&body);
+}
+
+void answer_of_evaluation(const struct rego_said *said, uint64_t revision, struct answer *out)
+{
+    *out = (struct answer){.reason = REASON_POLICY_FAILED, .kind = "failed", .detail = "the evaluation failed"};
+    buf_init(&out->message, NULL);
+    buf_init(&out->members, NULL);
+    if (said->word == REGO_SAID) {
+        read_value(said, out);
+    } else if (said->word == REGO_SAID_UNDEFINED) {
+        out->reason = REASON_POLICY_UNDEFINED;
+        out->kind = NULL;
+        out->detail = "the rule is not defined for this input";
+    } else if (said->word == REGO_SAID_LIMIT) {
+        out->reason = REASON_POLICY_LIMIT;
+        out->kind = "limit";
+        out->detail = "the evaluation went over policy.eval_limit_ms, or its answer over policy.max_response_bytes";
+    }
+    out->revision = revision;
 }

@@ -300,6 +300,37 @@ static enum op join(struct decisions *d, const struct decision_question *q, cons
     return refused(d, word, c);
 }
 
+static bool says_nothing(const struct answer *a)
+{
+    return a->reason == REASON_POLICY_FAILED || a->reason == REASON_POLICY_LIMIT;
+}
+
+/* By the engine in this process: no flight, nothing to wait for. The reference is the caller's. */
+static struct outcome evaluate(struct decisions *d, const struct decision_question *q, const struct input *in,
+                               const uint8_t *key, struct arena *a, bool *said)
+{
+    struct answer answer;
+    struct question *asked = question_create(&d->engine, (struct dependency_call){.cap = NULL}, q, key);
+    asked->owner = d;
+    question_evaluate(asked, q, in, a, &answer);
+    revisions_see(&d->revisions, answer.revision, loop_now_ms(d->loop));
+    struct outcome o = judge(asked, &answer, false);
+    *said = !says_nothing(&answer);
+    if (!q->uncached && *said) take(d, asked, o.decision);
+    answer_free(&answer);
+    question_free(asked);
+    return o;
+}
+
+static enum op decide_here(struct decisions *d, const struct decision_question *q, const struct input *in,
+                           const uint8_t *key, struct arena *a, struct decision_call *c)
+{
+    bool said;
+    struct outcome o = evaluate(d, q, in, key, a, &said);
+    count_decision(o.decision, q->resource);
+    return done(c, o.decision, o.reason, o.detail, FOUND_REMOTE);
+}
+
 /* An authenticated route: no question, the grant with policy null. */
 static enum op user_only(struct decisions *d, const struct decision_question *q, const uint8_t *key,
                          struct decision_call *c)
@@ -335,6 +366,30 @@ static struct decision *remembered(struct decisions *d, const uint8_t *key)
     return NULL;
 }
 
+/* Evaluates again what is stale; what comes of it is the answer, in place of `stale` (its reference is ours). Where nothing
+   comes of it, stale still is, and that is not tried again and again. */
+static enum op decide_again(struct decisions *d, const struct decision_question *q, const struct input *in,
+                            const uint8_t *key, struct arena *a, struct decision *stale, struct decision_call *c)
+{
+    int64_t now = loop_now_ms(d->loop);
+    bool tries = !stale->asked_again_ms || now - stale->asked_again_ms >= ASK_AGAIN_MS, said = false;
+    struct outcome o = {.decision = NULL};
+    if (tries) {
+        stale->asked_again_ms = now;
+        o = evaluate(d, q, in, key, a, &said);
+    }
+    if (said) {
+        decision_release(stale);
+        count_decision(o.decision, q->resource);
+        return done(c, o.decision, o.reason, o.detail, FOUND_REMOTE);
+    }
+    count_decision(stale, q->resource);
+    metric_add(METRIC_CACHE_STALE, &(struct slice){"decision", 8}, 1);
+    done(c, stale, REASON_FORWARDED, NULL, FOUND_MEMORY);
+    c->stale = true;
+    return OP_DONE;
+}
+
 /* Asks again in the background, if nobody does already: a flight without waiters. Not over the cap, not while the engine
    rests, and not again and again while it is away. */
 static void ask_again(struct decisions *d, const struct decision_question *q, const struct input *in,
@@ -356,14 +411,22 @@ static enum op from_memory(struct decisions *d, const struct decision_question *
                            const uint8_t *key, struct arena *a, struct decision *found, struct decision_call *c)
 {
     static const struct slice cache = {"decision", 8};
+    bool stale = loop_now_ms(d->loop) >= found->fresh_ms;
+    if (stale && d->config.rego && q->use != DECISION_USER_ONLY) return decide_again(d, q, in, key, a, found, c);
     done(c, found, found->allow ? REASON_FORWARDED : REASON_POLICY_DENIED, NULL, FOUND_MEMORY);
     if (q->use == DECISION_USER_ONLY) return OP_DONE;
     count_decision(found, q->resource);
-    c->stale = loop_now_ms(d->loop) >= found->fresh_ms;
-    if (!c->stale) return OP_DONE;
+    c->stale = stale;
+    if (!stale) return OP_DONE;
     metric_add(METRIC_CACHE_STALE, &cache, 1);
     ask_again(d, q, in, key, a, found);
     return OP_DONE;
+}
+
+static enum op ask_engine(struct decisions *d, const struct decision_question *q, const struct input *in, const uint8_t *key,
+                          struct arena *a, struct decision_call *c)
+{
+    return d->config.rego ? decide_here(d, q, in, key, a, c) : join(d, q, in, key, a, c);
 }
 
 enum op decision_find(struct decisions *d, const struct decision_question *q, struct arena *a, struct decision_call *c)
@@ -372,13 +435,13 @@ enum op decision_find(struct decisions *d, const struct decision_question *q, st
     uint8_t key[CACHE_KEY_BYTES] = {0};
     list_init(&c->waiter.link);
     input_write(q, a, &in);
-    if (q->uncached) return join(d, q, &in, key, a, c);
+    if (q->uncached) return ask_engine(d, q, &in, key, a, c);
     input_key(&in, q, key);
     struct decision *found = remembered(d, key);
     if (q->use != DECISION_USER_ONLY) metric_add(found ? METRIC_OPA_CACHE_HITS : METRIC_OPA_CACHE_MISSES, NULL, 1);
     if (found) return from_memory(d, q, &in, key, a, found, c);
     if (q->use == DECISION_USER_ONLY) return user_only(d, q, key, c);
-    return join(d, q, &in, key, a, c);
+    return ask_engine(d, q, &in, key, a, c);
 }
 
 void decision_cancel(struct decision_call *c)

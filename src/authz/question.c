@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "authz/blame.h"
+#include "authz/rego_engine.h"
 #include "authz/render.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/metric.h"
+
+#define TELL_AGAIN_MS 1000 /* a failed evaluation, at most so often */
 
 static void on_answer(const struct fetch_answer *fetched, void *arg);
 static void on_patience_over(struct deadline *d);
@@ -220,6 +223,48 @@ void question_ask(struct question *out, const struct decision_question *q, const
     buf_init(&body, a);
     write_body(out->engine, q, in, &body);
     send_question(out, buf_slice(&body), out->engine->config->timeout_ms);
+}
+
+/* FILE:LINE:COLUMN at the front of a finding; empty: there is none. What follows can have parts of the input in it. */
+static struct slice place_of(struct slice text)
+{
+    size_t colons = 0, i = 0;
+    for (; i < text.n && text.p[i] != '\n'; i++) {
+        bool digit = text.p[i] >= '0' && text.p[i] <= '9';
+        if (text.p[i] == ':' && ++colons == 3) return slice_make(text.p, i);
+        if (colons && text.p[i] != ':' && !digit) break;
+    }
+    return SLICE("");
+}
+
+/* Whole only where everything is told. */
+static void tell_failure(struct engine *e, const struct rego_said *said)
+{
+    int64_t now = loop_now_ms(e->loop);
+    struct slice text = slice_make(said->text, said->n), place = place_of(text);
+    if (log_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, "policy_evaluation_failed", text);
+    } else if (!e->told_ms || now - e->told_ms >= TELL_AGAIN_MS) {
+        e->told_ms = now;
+        if (said->word == REGO_SAID_LIMIT) place = SLICE("over policy.eval_limit_ms or policy.max_response_bytes");
+        log_event(LOG_WARN, "policy_evaluation_failed", place.n ? place : SLICE("log.level debug says more"));
+    }
+}
+
+void question_evaluate(struct question *asked, const struct decision_question *q, const struct input *in, struct arena *a,
+                       struct answer *out)
+{
+    struct engine *e = asked->engine;
+    const struct decisions_config *c = e->config;
+    struct rego_said said;
+    struct buf body;
+    buf_init(&body, a);
+    write_body(e, q, in, &body);
+    rego_engine_evaluate(c->rego, input_value(buf_slice(&body)), c->eval_limit_ms, c->max_response_bytes, &said);
+    answer_of_evaluation(&said, rego_engine_revision(c->rego), out);
+    if (said.word == REGO_SAID_FAILED || said.word == REGO_SAID_LIMIT) tell_failure(e, &said);
+    count_call(asked, out, said.took_us);
+    rego_said_free(&said);
 }
 
 void question_wait(struct question *out, const struct decision_question *q, const struct input *in)

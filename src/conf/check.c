@@ -120,7 +120,7 @@ static void check_unused_tls(const struct checking *k)
     const struct conf *c = k->conf;
     const struct slice https = SLICE("https:");
     bool context = slice_starts(c->context.url, https) || slice_starts(c->context.service_url, https);
-    warn_unused_tls(k, c->policy.tls, "policy", slice_starts(c->policy.url, https));
+    if (!is_given(k, "policy.path")) warn_unused_tls(k, c->policy.tls, "policy", slice_starts(c->policy.url, https));
     warn_unused_tls(k, c->context.tls, "context", context);
     warn_unused_tls(k, c->redis.tls, "redis", slice_starts(c->redis.url, SLICE("rediss:")));
     for (size_t i = 0; i < c->upstreams_n; i++) {
@@ -241,11 +241,27 @@ static void check_context(const struct checking *k)
                    k->conf->tokens.issuers_n);
 }
 
+/* Who gave them may think that they do something. */
+static void warn_unused_policy(const struct checking *k)
+{
+    static const char *const of_url[] = {"policy.authorization", "policy.authorization_file", "policy.tls"};
+    static const char text[] = "%s: given, but not used: policy.path is evaluated in this process\n";
+    for (size_t i = 0; i < sizeof of_url / sizeof *of_url; i++)
+        if (is_given(k, of_url[i])) buf_printf(k->l->warnings, text, of_url[i]);
+    if (k->conf->policy.on_error_allow) buf_printf(k->l->warnings, text, "policy.on_error");
+}
+
 static void check_policy(const struct checking *k)
 {
     const struct conf_list *q = &k->conf->policy.query;
-    if (!is_given(k, "policy.url") && any_route(k, true))
-        tell(k, "policy.url", "none, but a route is authorized, expected the URL of a policy");
+    bool path = is_given(k, "policy.path"), rule = is_given(k, "policy.rule"), url = is_given(k, "policy.url");
+    if (!url && !path && any_route(k, true))
+        tell(k, "policy.url", "none, but a route is authorized, expected the URL of a policy, or policy.path");
+    if (url && path) tell(k, "policy.path", "given together with policy.url, expected one of the two");
+    if (path && !rule)
+        tell(k, "policy.rule", "none, but policy.path is given, expected the rule to ask, as data.example.authz.allow");
+    if (rule && !path) tell(k, "policy.rule", "given without policy.path, expected both or none");
+    if (path) warn_unused_policy(k);
     for (size_t i = 0; i < q->n; i++) {
         struct slice rest = q->v[i], name;
         while (slice_next(&rest, '|', &name)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "conf/policies.h"
 #include "conf/table.h"
 #include "conf/values.h"
 
@@ -55,6 +56,15 @@ static bool has_file_name(enum option_kind kind)
     return kind == KIND_PEM_FILE || kind == KIND_KEY_FILE;
 }
 
+static bool same_policies(const void *a, const void *b)
+{
+    const struct policies *x = a, *y = b;
+    if (!slice_eq(x->path, y->path) || x->n != y->n) return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (!slice_eq(x->v[i].name, y->v[i].name) || !slice_eq(x->v[i].bytes, y->v[i].bytes)) return false;
+    return true;
+}
+
 /* a and b: the structs of the table. */
 static bool same_value(const struct option *o, const void *a, const void *b)
 {
@@ -63,6 +73,7 @@ static bool same_value(const struct option *o, const void *a, const void *b)
     if (o->kind <= KIND_CHOICE) return memcmp(x, y, o->size) == 0;
     if (o->kind == KIND_NETS) return same_nets(x, y);
     if (value_is_list(o->kind)) return same_lists(x, y);
+    if (o->kind == KIND_POLICIES) return same_policies(x, y);
     if (o->kind == KIND_REFERENCE) return slice_eq(name_of(x), name_of(y));
     if (!slice_eq(text_at(x), text_at(y))) return false;
     if (o->kind == KIND_ADDRESS) {
@@ -167,12 +178,19 @@ static void add_value(struct buf *out, const struct option *o, const void *base)
     const char *field = (const char *)base + o->offset;
     const struct conf_list *list = (const void *)field;
     const struct nets *nets = (const void *)field;
+    const struct policies *policies = (const void *)field;
     if (o->kind <= KIND_CHOICE) {
         add_text(out, slice_make(field, o->size));
     } else if (o->kind == KIND_NETS) {
         for (size_t i = 0; i < nets->n; i++) add_text(out, slice_make((const char *)&nets->v[i], sizeof nets->v[i]));
     } else if (value_is_list(o->kind)) {
         for (size_t i = 0; i < list->n; i++) add_text(out, list->v[i]);
+    } else if (o->kind == KIND_POLICIES) {
+        add_text(out, policies->path);
+        for (size_t i = 0; i < policies->n; i++) {
+            add_text(out, policies->v[i].name);
+            add_text(out, policies->v[i].bytes);
+        }
     } else if (o->kind == KIND_REFERENCE) {
         add_text(out, name_of(field));
     } else if (!value_is_secret(o->kind) && o->kind != KIND_KEY_FILE) {

@@ -289,6 +289,18 @@ const char *form_reference(struct arena *a, struct slice *text)
     return text->n <= NAME_BYTES && consists_of(*text, "_-.") ? NULL : "is no name, expected letters, digits and -._";
 }
 
+const char *form_rule(struct arena *a, struct slice *text)
+{
+    static const char wrong[] = "is no rule, expected data and its packages and name with dots between, as data.example.authz.allow";
+    (void)a;
+    struct slice rest = *text, part;
+    slice_next(&rest, '.', &part);
+    if (!slice_eq(part, SLICE("data")) || !rest.p) return wrong;
+    while (slice_next(&rest, '.', &part))
+        if (!part.n || is_digit(part.p[0]) || !consists_of(part, "_")) return wrong;
+    return NULL;
+}
+
 const char *form_credential(struct arena *a, struct slice *text)
 {
     (void)a;

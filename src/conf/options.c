@@ -73,6 +73,19 @@ static void default_shape(struct load *l, struct node *top)
     node_put(l->problems.arena, top, "context.shape", node_text(l->problems.arena, name, NULL));
 }
 
+/* policy.url: file:PATH is policy.path. Under --drop-in a path is in place of the URL that its variables always give. */
+static void take_policy_path(struct load *l, struct node *top)
+{
+    const struct node *url = node_find(top, "policy.url"), *path = node_find(top, "policy.path");
+    if (l->drop_in && path) node_drop(top, "policy.url");
+    if (path || !url || url->kind != NODE_TEXT || !slice_starts(url->text, SLICE("file:"))) return;
+    struct slice rest = slice_make(url->text.p + 5, url->text.n - 5);
+    if (slice_starts(rest, SLICE("///"))) rest = slice_make(rest.p + 2, rest.n - 2);
+    if (rest.n == 0 || slice_starts(rest, SLICE("//"))) return; /* refused as a URL */
+    node_put(l->problems.arena, top, "policy.path", node_text(l->problems.arena, rest, url));
+    node_drop(top, "policy.url");
+}
+
 static void load(struct load *l, const struct conf_source *src)
 {
     struct conf *c = &l->whole->conf;
@@ -95,6 +108,7 @@ static void load(struct load *l, const struct conf_source *src)
     if (l->drop_in) dropin_finish(l, top);
     else environ_expand(l, top, false); /* what a variable replaced needs no ${...} of its own */
     default_shape(l, top);
+    take_policy_path(l, top);
     read_options(l, top, c);
     check_routes(l, top, c);
     check_options(l, top, c);

@@ -57,7 +57,6 @@ static const char *read_all(struct arena *a, int fd, size_t max_bytes, int64_t *
         n += (size_t)got;
     }
     if (n == room) return "the file is too long or grows";
-    if (memchr(p, 0, n)) return "the file has a NUL in it";
     p[n] = '\0';
     *out = slice_make(p, n);
     return NULL;
@@ -70,7 +69,7 @@ void source_use(struct conf_files *f)
 
 bool source_exists(const char *path)
 {
-    return files && files_are_packed(files) ? files_find(files, path, NULL) : access(path, F_OK) == 0;
+    return files && files_replace(files, path) ? files_find(files, path, NULL) : access(path, F_OK) == 0;
 }
 
 static const char *read_packed(struct arena *a, const char *path, size_t max_bytes, struct slice *out)
@@ -91,12 +90,30 @@ static const char *read_file(struct arena *a, const char *path, size_t max_bytes
     return error;
 }
 
-const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
+const char *source_bytes(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
 {
-    if (files && files_are_packed(files)) return read_packed(a, path, max_bytes, out);
+    if (files && files_replace(files, path)) return read_packed(a, path, max_bytes, out);
     const char *error = read_file(a, path, max_bytes, pipe_ms, out);
     if (files && !error) files_keep(files, path, *out);
     return error;
+}
+
+const char *source_file(struct arena *a, const char *path, size_t max_bytes, int64_t *pipe_ms, struct slice *out)
+{
+    const char *error = source_bytes(a, path, max_bytes, pipe_ms, out);
+    return !error && memchr(out->p, 0, out->n) ? "the file has a NUL in it" : error;
+}
+
+bool source_recall(const char *name, struct slice *out)
+{
+    if (!files || !files_replace(files, name)) return false;
+    if (!files_find(files, name, out)) *out = slice_make(NULL, 0);
+    return true;
+}
+
+void source_remember(const char *name, struct slice content)
+{
+    if (files) files_keep(files, name, content);
 }
 
 bool source_builtin(struct slice name, struct slice *out)

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "conf/form.h"
 #include "conf/net.h"
+#include "conf/policies.h"
 #include "conf/source.h"
 
 enum { SECRET_FILE_BYTES = 65536, FILE_BYTES = 1048576 };
@@ -42,6 +43,7 @@ static const struct kind kinds[KIND_COUNT] = {
     [KIND_STRIP] = {"true, false or a path", form_line, SHOW},
     [KIND_RESOURCE] = {"name or $N", form_resource, SHOW},
     [KIND_REFERENCE] = {"name", form_reference, SHOW},
+    [KIND_RULE] = {"rule", form_rule, SHOW},
     [KIND_SECRET] = {"secret", form_credential, SHOW_NOTHING},
     [KIND_SECRET_URL] = {"secret URL", form_redis_url, SHOW_NOTHING},
     [KIND_KEY] = {"secret PEM", form_private_key, SHOW_NOTHING},
@@ -49,6 +51,7 @@ static const struct kind kinds[KIND_COUNT] = {
     [KIND_PEM_FILE] = {"file", form_line, SHOW},
     [KIND_KEY_FILE] = {"file", form_line, SHOW},
     [KIND_SHAPE] = {"file or builtin:name", form_line, SHOW},
+    [KIND_POLICIES] = {"file or folder", form_line, SHOW},
     [KIND_TEXTS] = {"list of texts", form_line, SHOW},
     [KIND_BASE_URLS] = {"list of URLs", form_base_url, SHOW_URL},
     [KIND_HOSTS] = {"list of hosts", form_host, SHOW},
@@ -77,6 +80,9 @@ FOLLOWS(struct conf, authorize.shape, authorize.shape_name, named_text, name);
 FOLLOWS(struct conf, listen.tls.certificate, listen.tls.certificate_file, named_text, name);
 FOLLOWS(struct conf, listen.tls.key, listen.tls.key_file, named_text, name);
 FOLLOWS(struct conf, listen.tls.client_ca, listen.tls.client_ca_file, named_text, name);
+FOLLOWS(struct conf, policy.path, policy.files, policies, v);
+FOLLOWS(struct conf, policy.path, policy.files_n, policies, n);
+FOLLOWS(struct conf, policy.path, policy.mark, policies, mark);
 FOLLOWS(struct conf_route, path, prefix, route_path, prefix);
 
 bool value_is_secret(enum option_kind kind)
@@ -259,9 +265,23 @@ static bool is_file(enum option_kind kind)
     return kind >= KIND_FILE && kind <= KIND_KEY_FILE;
 }
 
+static bool store_policies(struct reading *r, struct slice text, void *field)
+{
+    struct policies p = {.path = SLICE("")};
+    const char *wrong = NULL;
+    if (text.n) {
+        p.path = load_keep(r->l, slice_str(source_below(r->l->problems.arena, r->l->folder, text)));
+        wrong = policies_read(r->l->kept, &r->l->pipe_ms, &p);
+    }
+    memcpy(field, &p, sizeof p);
+    if (wrong) problem(&r->l->problems, r->n, r->path, "%s: %s", given(r, r->n), wrong);
+    return !wrong;
+}
+
 static bool store_text(struct reading *r, struct slice text, void *field)
 {
     if (r->o->kind == KIND_ADDRESS) return store_address(r, text, field);
+    if (r->o->kind == KIND_POLICIES) return store_policies(r, text, field);
     if (r->o->kind == KIND_REFERENCE) return true;
     struct slice kept = value_is_secret(r->o->kind) ? load_keep_secret(r->l, text) : load_keep(r->l, text);
     struct named_text file = {kept, kept};

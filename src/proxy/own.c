@@ -13,6 +13,7 @@
 #include "proxy/authorize.h"
 #include "proxy/flush.h"
 #include "proxy/gauges.h"
+#include "proxy/policies.h"
 #include "proxy/ready.h"
 #include "proxy/reply.h"
 
@@ -163,6 +164,12 @@ static enum step_result answer_health(struct request *r)
     json_field_string(&j, "status", SLICE("healthy"));
     json_field_string(&j, "timestamp", now_text(r));
     json_field_string(&j, "service", r->conf->serve.service);
+    if (r->conf->policy.path.n) {
+        json_field(&j, "policy");
+        json_object_start(&j);
+        policies_write(r->settings, &j);
+        json_object_end(&j);
+    }
     json_object_end(&j);
     return reply_body(r, 200, json_type, buf_slice(&out));
 }

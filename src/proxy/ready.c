@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "conf/compare.h"
+#include "proxy/policies.h"
 #include "proxy/upstream_report.h"
 
 #define PROBE_TIMEOUT_MS 5000
@@ -43,7 +44,7 @@ static const struct conf *conf_of(const struct ready *d)
 static void probe(struct ready *d)
 {
     const struct conf *conf = conf_of(d);
-    if (conf->policy.url.n == 0) return; /* no route asks one */
+    if (conf->policy.url.n == 0) return; /* no route asks one, or it is in this process */
     struct arena a;
     arena_init(&a);
     struct slice lines[] = {SLICE("Content-Type: application/json"), SLICE("")};
@@ -155,6 +156,18 @@ static void write_row(struct json *j, const char *kind, struct slice name, bool 
     json_object_end(j);
 }
 
+/* What could not be evaluated is not in force. */
+static void write_embedded(const struct settings *s, struct json *j)
+{
+    json_object_start(j);
+    json_field_string(j, "kind", SLICE("policy"));
+    json_field_string(j, "name", SLICE("policy"));
+    json_field_bool(j, "ok", true);
+    json_field_string(j, "state", SLICE("in this process"));
+    policies_write(s, j);
+    json_object_end(j);
+}
+
 static bool write_issuers(const struct ready *d, struct json *j)
 {
     bool all = true;
@@ -226,6 +239,7 @@ bool ready_write(const struct ready *d, const struct team_call *all, struct buf 
     const struct settings *s = p->settings;
     for (size_t i = 0; i < s->conf->upstreams_n; i++) upstream &= upstream_ready(s->upstreams[i], &j);
     ready &= upstream;
+    if (s->conf->policy.path.n) write_embedded(s, &j);
     if (s->conf->policy.url.n) {
         write_row(&j, "policy", SLICE("policy"), d->ok, d->state, d->checked_ms ? now - d->checked_ms : -1);
         ready &= d->ok;

@@ -11,6 +11,7 @@
 #include "io/tls.h"
 #include "proxy/announce.h"
 #include "proxy/keypair.h"
+#include "proxy/policies.h"
 #include "proxy/upstream.h"
 
 #define MADE_BY_DIGITS 16
@@ -21,6 +22,7 @@ struct wire {
     struct issuer_config *issuers;
     struct shape *context_shape, *grant_shape, *authorize_shape;
     struct grant *grant;
+    struct rego_engine *rego;          /* NULL: an engine is asked, or none */
     char made_by[DIGEST_HEX_BYTES];    /* how contexts are made */
     struct keypair *keypair;           /* of the listener; NULL: plain */
     struct tls_context **upstream_tls; /* in the order of conf->upstreams; NULL entries: plain */
@@ -82,6 +84,7 @@ static void on_wire_gone(struct held *h)
     struct wire *w = container_of(h, struct wire, held);
     if (w->grant) grant_destroy(w->grant);
     keypair_free(w->keypair);
+    rego_engine_destroy(w->rego);
     if (w->context_shape) shape_destroy(w->context_shape);
     if (w->grant_shape) shape_destroy(w->grant_shape);
     if (w->authorize_shape) shape_destroy(w->authorize_shape);
@@ -159,7 +162,7 @@ struct wire *wire_create(struct conf *c, char **error)
               compile(&w->authorize_shape, c->authorize.shape_name, c->authorize.shape, error) &&
               (!w->grant_shape || grant_try(w->grant_shape, c->grant.shape_name.p, error)) &&
               (!w->authorize_shape || grant_try(w->authorize_shape, c->authorize.shape_name.p, error)) &&
-              keypair_create(c, &w->keypair, error) && make_upstream_tls(w, error) && try_clients(c, error);
+              policies_compile(c, &w->rego, error) && keypair_create(c, &w->keypair, error) && make_upstream_tls(w, error) && try_clients(c, error);
     if (ok) {
         struct grant_config grant = {
             .format = formats[c->grant.format],
@@ -189,6 +192,11 @@ struct grant *wire_grant(const struct wire *w)
 struct keypair *wire_keypair(const struct wire *w)
 {
     return w->keypair;
+}
+
+const struct rego_engine *wire_rego(const struct wire *w)
+{
+    return w->rego;
 }
 
 struct upstream *wire_upstream(struct wire *w, struct proxy *p, size_t i, struct upstream *same)
@@ -333,6 +341,8 @@ struct decisions *wire_decisions(struct wire *w, struct proxy *p, struct decisio
     const struct conf *c = w->conf;
     struct decisions_config decisions = {
         .owner = &w->held,
+        .rego = w->rego,
+        .eval_limit_ms = c->policy.eval_limit_ms,
         .url = c->policy.url,
         .authorization = c->policy.authorization,
         .timeout_ms = c->policy.timeout_ms,

@@ -390,6 +390,8 @@ static void none_left_out(void **state)
                                             REASON_ANSWERED,
                                             REASON_INTERNAL,
                                             REASON_GRANT_FAILED,
+                                            REASON_POLICY_FAILED, /* tests/e2e/test_embedded.py */
+                                            REASON_POLICY_LIMIT,
                                             REASON_CLIENT_GONE,
                                             REASON_HEADER_TIMEOUT,
                                             REASON_BODY_TIMEOUT,

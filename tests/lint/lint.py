@@ -29,6 +29,7 @@ DOORS = [
     ("llhttp.h", ["src/http/parser.c"]),
     ("hiredis/*", ["src/remote/redis*.c"]),
     ("curl/*", ["src/remote/fetch*.c", "include/remote/fetch_multi.h"]),
+    ("rego.h", ["src/authz/rego_engine.c"]),
     ("jwt.h", ["src/authz/grant.c"]),
     ("j[qv].h", ["src/authz/shape.c"]),
     # Comparing in constant time and wiping, where secrets are compared and wiped.

@@ -92,9 +92,9 @@ static const struct refusal alone[] = {
     {"routes:\n  - { path: /, access: public }\n  - { path: /a, access: public }\n  - { path: /, access: public }\n",
      "c.yaml:4: routes[2]: the same path as routes[0], expected each once\n"},
     /* what a route that is not public needs */
-    {"routes: [ { prefix: / } ]\n" KEYS, "c.yaml: policy.url: none, but a route is authorized, expected the URL of a policy\n"},
+    {"routes: [ { prefix: / } ]\n" KEYS, "c.yaml: policy.url: none, but a route is authorized, expected the URL of a policy, or policy.path\n"},
     {"routes: [ { prefix: / } ]\npolicy: { timeout_ms: 50 }\n" KEYS,
-     "c.yaml:2: policy.url: none, but a route is authorized, expected the URL of a policy\n"},
+     "c.yaml:2: policy.url: none, but a route is authorized, expected the URL of a policy, or policy.path\n"},
     {"routes: [ { prefix: / } ]\npolicy: { url: http://a/b }\n",
      "c.yaml: tokens.issuers: none, but a route is not public, expected at least one\n"},
     {"routes: [ { prefix: /, access: authenticated } ]\ntokens: { leeway_s: 5 }\n",

@@ -1,0 +1,298 @@
+"""policy.path: Rego evaluated in the process: the same answers, reasons and grants as by OPA, and no engine beside it."""
+import json
+import os
+import re
+import time
+
+import pytest
+
+import harness
+from general import grant_of, merged, settings
+from personas import MAY, WHAT_IF
+
+pytestmark = pytest.mark.skipif(
+    "regorus" not in harness.run_once("--version")[1], reason="built without the engine (DOORWARD_EMBEDDED_REGO)")
+
+POLICY = """package t.authz
+
+default other := false
+
+first := input.request.segments[0]
+
+decision := {"allow": true, "reason": "as it should"} if first == "yes"
+decision := {"allow": false, "reason": "not you"} if first == "no"
+decision := "allow" if first == "odd"
+decision := clash if first == "clash"
+decision := {"allow": slow} if first == "slow"
+decision := now_is_now if first == "time"
+
+clash := true if first == "clash"
+clash := false if input.action == "read"
+
+slow if count([x | some i in numbers.range(1, 5000); some j in numbers.range(1, 5000); x := i * j]) > 0
+
+now_is_now if abs(time.now_ns() - time.parse_rfc3339_ns(input.context.timestamp)) < 60000000000
+"""
+BROKEN = "package t.authz\n\ndecision := {\n"
+UNKNOWN = "package t.authz\n\nother := true\n"
+RULE = "data.t.authz.decision"
+
+
+class Policies:
+    """A folder of policies that a test writes to."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+        self.write(POLICY)
+
+    def write(self, text, name="authz.rego"):
+        """As a careful editor does: whole or not at all."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(path + ".new", path)
+
+
+@pytest.fixture
+def policies(tmp_path):
+    return Policies(tmp_path)
+
+
+def embedded(recorder, issuer, path, /, **more):
+    """No OPA anywhere: a URL that nobody listens at would be asked by a mistake only."""
+    return settings(recorder.url, "", issuer, **merged(
+        {"policy": {"url": None, "path": str(path), "rule": RULE}, "listen": {"budget_ms": 0}}, more))
+
+
+@pytest.fixture(scope="module")
+def running(module_doorward, recorder, issuer, tmp_path_factory):
+    policies = Policies(tmp_path_factory.mktemp("policies"))
+    return module_doorward(embedded(recorder, issuer, policies.folder, policy={"eval_limit_ms": 200}, authorize={"what_if": True}))
+
+
+@pytest.fixture
+def proxy(running, recorder):
+    recorder.reset()
+    return running
+
+
+def ask(daemon, path, status, code=None, **how):
+    answer = daemon.curl(path, **how)
+    assert answer.status == status, (path, answer.status, answer.body)
+    if code:
+        assert daemon.log(answer.request_id)["reason"] == code
+    return answer
+
+
+def events(daemon, name):
+    return [x for x in list(daemon.lines) if x["event"] == name]
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+def test_an_allow_and_its_grant(proxy, recorder, issuer):
+    ask(proxy, "/yes/1", 200, authorization=issuer.bearer("damop"))
+    grant = grant_of(recorder.last[0])
+    assert grant["decision"]["reason"] == "as it should"
+    ask(proxy, "/yes/1", 200, authorization=issuer.bearer("damop"))
+
+
+@pytest.mark.parametrize("path, status, code", [
+    ("/no", 403, "policy_denied"), ("/nothing", 403, "policy_undefined"), ("/odd", 403, "policy_malformed"),
+    ("/clash", 503, "policy_failed"), ("/slow", 503, "policy_limit")])
+def test_all_else_is_refused(proxy, recorder, path, status, code):
+    ask(proxy, path, status, code)
+    ask(proxy, path, status, code)
+    assert not recorder.seen
+
+
+def test_the_denials_own_reason(proxy):
+    assert ask(proxy, "/no/2", 403).json["message"] == "not you"
+
+
+def test_an_allow_is_remembered(proxy):
+    before = proxy.metric("doorward_opa_evaluations_total", admin=True)
+    for _ in range(3):
+        ask(proxy, "/yes/remembered", 200)
+    assert proxy.metric("doorward_opa_evaluations_total", admin=True) == before + 1
+    proxy.log(ask(proxy, "/yes/remembered", 200).request_id)
+
+
+def test_the_clock(proxy):
+    ask(proxy, "/time", 200)
+
+
+def test_a_failure_is_told_without_the_input(doorward, policies, recorder, issuer):
+    daemon = doorward(embedded(recorder, issuer, policies.folder))
+    ask(daemon, "/clash/secret-of-the-path", 503, "policy_failed", authorization=issuer.bearer("damop"))
+    (line,) = harness.eventually(lambda: events(daemon, "policy_evaluation_failed"), "it is told")
+    assert line["level"] == "warn" and re.fullmatch(r"authz\.rego:\d+:\d+", line["detail"]), line
+    ask(daemon, "/slow/secret-of-the-path", 503, "policy_limit")
+
+
+def test_failures_are_counted(proxy):
+    ask(proxy, "/clash/counted", 503)
+    ask(proxy, "/slow/counted", 503)
+    assert proxy.metric("doorward_dependency_failures_total", admin=True, dependency="policy", kind="failed") > 0
+    assert proxy.metric("doorward_dependency_failures_total", admin=True, dependency="policy", kind="limit") > 0
+    assert proxy.metric("doorward_opa_evaluation_duration_seconds_count", admin=True, decision="error") > 0
+
+
+def test_others_are_served_after_a_slow_one(proxy):
+    ask(proxy, "/slow/others", 503, "policy_limit")
+    ask(proxy, "/yes/others", 200)
+
+
+def test_what_if(proxy):
+    answer = harness.curl(proxy.admin + "/authorize", data=json.dumps(
+        {"resource": "yes", "action": "read", "user": {"id": "X"}}).encode())
+    assert answer.status == 200, answer
+
+
+def test_ready_and_health_say_which(proxy):
+    for answer in (proxy.curl("/health").json["policy"],
+                   next(x for x in proxy.curl("/ready").json["dependencies"] if x["kind"] == "policy")):
+        assert answer["rule"] == RULE
+        assert answer["engine"].startswith("regorus ")
+        assert re.fullmatch("[0-9a-f]{16}", answer["revision"])
+
+
+# --- what is refused at the start ---------------------------------------------------------------------------------------
+
+def check(config):
+    return harness.run_once("--check", config=config)
+
+
+@pytest.mark.parametrize("text, place", [
+    (BROKEN, r"authz\.rego:\d+:\d+: "), (UNKNOWN, None),
+    (POLICY.replace("count(", "no_such_function("), r"authz\.rego:\d+:\d+: ")])
+def test_check_names_file_and_line(policies, recorder, issuer, text, place):
+    policies.write(text)
+    code, out, err = check(embedded(recorder, issuer, policies.folder))
+    assert code == 78, (out, err)
+    wanted = r"^policy\.path: " + re.escape(policies.folder) + "/" + place if place else r"^policy\.rule: data\.t\.authz\.decision: "
+    assert re.search(wanted, err, re.M), err
+
+
+def test_check_of_a_good_one(policies, recorder, issuer):
+    assert check(embedded(recorder, issuer, policies.folder)) == (0, "the configuration is valid\n", "")
+    assert check(embedded(recorder, issuer, os.path.join(policies.folder, "authz.rego")))[0] == 0
+    assert check(embedded(recorder, issuer, "x", policy={"path": None, "url": "file:" + policies.folder}))[0] == 0
+
+
+# --- reload -------------------------------------------------------------------------------------------------------------
+
+def revision(daemon):
+    return next(x for x in daemon.curl("/ready").json["dependencies"] if x["kind"] == "policy")["revision"]
+
+
+def hangup(daemon, event):
+    before = len(events(daemon, event))
+    os.kill(daemon.process.pid, 1)
+    harness.eventually(lambda: len(events(daemon, event)) > before, event)
+    return events(daemon, event)[-1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_reload(doorward, policies, recorder, issuer, workers):
+    """What was decided by the old policy is gone at once; a bad policy changes nothing."""
+    recorder.reset()
+    daemon = doorward(embedded(recorder, issuer, policies.folder, workers=workers))
+    harness.eventually(lambda: events(daemon, "started"), "started")
+    for _ in range(8):
+        ask(daemon, "/yes", 200)
+        ask(daemon, "/no", 403)
+    first = revision(daemon)
+    policies.write(BROKEN)
+    line = hangup(daemon, "reload_refused")
+    assert any("authz.rego:" in error and error.startswith("policy.path: ") for error in line["errors"])
+    assert revision(daemon) == first
+    for _ in range(8):
+        ask(daemon, "/yes", 200)
+    policies.write(POLICY.replace('"yes"', '"was-no"').replace('"no"', '"yes"'))
+    line = hangup(daemon, "reloaded")
+    assert line["changed"] == ["policy.path"]
+
+    def all_follow():
+        return revision(daemon) != first
+    harness.eventually(all_follow, "the new revision")
+    harness.eventually(lambda: all(daemon.curl("/yes").status == 403 for _ in range(16)), "all workers follow")
+
+
+def test_a_bundle(doorward, policies, recorder, issuer, tmp_path):
+    import tarfile  # noqa: PLC0415
+    recorder.reset()
+    bundle = tmp_path / "bundle.tar.gz"
+    with tarfile.open(bundle, "w:gz") as tar:
+        tar.add(os.path.join(policies.folder, "authz.rego"), "t/authz.rego")
+    daemon = doorward(embedded(recorder, issuer, bundle))
+    ask(daemon, "/yes", 200)
+    ask(daemon, "/no", 403, "policy_denied")
+
+
+def test_data_beside_the_policy(doorward, policies, recorder, issuer):
+    recorder.reset()
+    policies.write('{"paths": ["a", "b"]}', "lists/data.json")
+    policies.write("package t.authz\n\ndecision := input.request.segments[0] in data.lists.paths\n")
+    daemon = doorward(embedded(recorder, issuer, policies.folder))
+    ask(daemon, "/a", 200)
+    ask(daemon, "/c", 403)
+
+
+# --- beside the real OPA --------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def pair(module_doorward, session_api, opa):
+    """The drop-in twice: with OPA, and with the same policies in the process."""
+    def start(more):
+        port = harness.free_port()
+        daemon = module_doorward(env={"CWMS_API_URL": session_api.url, "HOST": "127.0.0.1", "PORT": port,
+                                      "DOORWARD_AUTHORIZE_WHAT_IF": "true", **more}, port=port)
+        daemon.wait_ready()
+        return daemon
+    return (start({"OPA_URL": opa.url}),
+            start({"OPA_URL": "http://127.0.0.1:9", "DOORWARD_POLICY_PATH": os.path.join(harness.ROOT, "policies", "cwms"),
+                   "DOORWARD_POLICY_RULE": "data.cwms.authz.allow"}))
+
+
+def seen_by_the_api(api, answer):
+    """The grant without what is chance and time."""
+    if answer.status != 200:
+        return None
+    header = next(v for k, v in api.forwarded()[-1]["headers"].items() if k.lower() == "x-cwms-auth-context")
+    return {k: v for k, v in json.loads(header).items() if k not in ("timestamp", "policy")} | {
+        "policy": {k: v for k, v in json.loads(header).get("policy", {}).items() if k != "decision_id"}}
+
+
+def test_the_same_answers_and_grants_as_by_opa(pair, api, issuer):
+    bearers = {}
+    allowed = 0
+    for user, method, query, _ in MAY:
+        if user and user not in bearers:
+            bearers[user] = issuer.bearer(user)
+        outcomes = []
+        for daemon in pair:
+            answer = daemon.curl("/cwms-data/timeseries" + (query and "?" + query), method=method,
+                                 authorization=bearers.get(user), data=b"{}" if method in ("POST", "PUT", "PATCH") else None)
+            outcomes.append((answer.status, seen_by_the_api(api, answer)))
+        assert outcomes[0] == outcomes[1], (user, method, query)
+        allowed += outcomes[0][0] == 200
+    assert allowed > 10
+
+
+def test_the_same_answers_to_what_if_questions(pair):
+    now = time.time_ns()
+
+    def at(values):
+        return {k: now + v if k.endswith("_ns") else v for k, v in values.items()}
+    for name, user, resource, action, context, allow in WHAT_IF:
+        outcomes = []
+        for daemon in pair:
+            answer = daemon.curl("/authorize", data=json.dumps(
+                {"resource": resource, "action": action, "user": at(user), "context": at(context)}).encode())
+            assert answer.status == 200, (name, answer)
+            outcomes.append({k: v for k, v in answer.json.items() if k != "timestamp"} | {
+                "decision": {k: v for k, v in answer.json["decision"].items() if k != "decision_id"}})
+        assert outcomes[0] == outcomes[1], name
+        assert outcomes[0]["decision"]["allow"] is allow, name
