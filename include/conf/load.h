@@ -23,6 +23,7 @@ struct conf_whole {
     struct arena arena;
     struct conf_record *records, *last_record;
     struct conf_secret *secrets;
+    struct conf_files *files; /* what it was read from, where policies can change beside it; else NULL */
 };
 
 struct load {

@@ -220,6 +220,8 @@ struct conf_files;
 struct conf_files *conf_files_create(void);                   /* remembers what is read */
 struct conf_files *conf_files_unpack(struct slice packed);    /* is read in place of the files; copied */
 void conf_files_pack(const struct conf_files *f, struct buf *out); /* out is the caller's to wipe */
+/* What c was read from, to be read once more, but for what is at path now: that is read from there. */
+struct conf_files *conf_files_again(const struct conf *c, const char *path);
 void conf_files_destroy(struct conf_files *f);
 
 struct conf_source {       /* what main knows from the command line */

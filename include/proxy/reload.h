@@ -11,6 +11,9 @@
    proxy is draining: nothing has changed. The log says what was done, or why not. */
 bool reload(struct proxy *p, const struct conf_source *source);
 
+/* The same configuration as before, but for what is at policy.path now. */
+bool reload_policies(struct proxy *p, const struct conf_source *source);
+
 /* The parts of it, for a supervisor, who has no proxy but settings that workers are started with.
    What is read: settings, of one of so many workers; NULL: the log says why, and it is counted. quiet: warnings are not
    told. */

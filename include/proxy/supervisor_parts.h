@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "proxy/policies.h"
 #include "proxy/settings.h"
 #include "proxy/team_message.h"
 
@@ -37,6 +38,8 @@ struct reloading {
     struct seat *trier;    /* the worker that tries it first */
     int64_t due_ms;
     int files;             /* what was read */
+    int64_t look_ms;       /* at policy.path */
+    struct policies_watch policies;
     bool moved[2];
     int *sockets;          /* of the seats, where the main address moves */
     int admin;

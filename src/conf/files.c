@@ -15,6 +15,7 @@ struct file {
 struct conf_files {
     struct file *first;
     bool packed;
+    char *live; /* read as it is, although packed; NULL none */
 };
 
 struct conf_files *conf_files_create(void)
@@ -22,10 +23,16 @@ struct conf_files *conf_files_create(void)
     return xzalloc(sizeof(struct conf_files));
 }
 
+/* path is the other one, or below it. */
+static bool is_at(const char *path, const char *other)
+{
+    size_t n = strlen(other);
+    return strncmp(path, other, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 bool files_replace(const struct conf_files *f, const char *path)
 {
-    (void)path;
-    return f->packed;
+    return f->packed && !(f->live && is_at(path, f->live));
 }
 
 bool files_find(const struct conf_files *f, const char *path, struct slice *content)
@@ -46,6 +53,36 @@ void files_keep(struct conf_files *f, const char *path, struct slice content)
     if (content.n) memcpy(copy, content.p, content.n);
     *one = (struct file){f->first, xstrdup(path), slice_make(copy, content.n)};
     f->first = one;
+}
+
+static void forget(struct file *one)
+{
+    explicit_bzero((char *)(uintptr_t)one->content.p, one->content.n);
+    free((char *)(uintptr_t)one->content.p);
+    free(one->path);
+    free(one);
+}
+
+struct conf_files *files_copy(const struct conf_files *f)
+{
+    struct conf_files *copy = conf_files_create();
+    for (const struct file *one = f->first; one; one = one->next) files_keep(copy, one->path, one->content);
+    return copy;
+}
+
+void files_stand_in(struct conf_files *f, const char *path)
+{
+    f->packed = true;
+    f->live = xstrdup(path);
+    for (struct file **at = &f->first; *at;) {
+        struct file *one = *at;
+        if (!is_at(one->path, path)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        forget(one);
+    }
 }
 
 void conf_files_pack(const struct conf_files *f, struct buf *out)
@@ -79,10 +116,8 @@ void conf_files_destroy(struct conf_files *f)
     while (f && f->first) {
         struct file *one = f->first;
         f->first = one->next;
-        explicit_bzero((char *)(uintptr_t)one->content.p, one->content.n);
-        free((char *)(uintptr_t)one->content.p);
-        free(one->path);
-        free(one);
+        forget(one);
     }
+    if (f) free(f->live);
     free(f);
 }

@@ -11,6 +11,7 @@
 #include "conf/checkroutes.h"
 #include "conf/dropin.h"
 #include "conf/environ.h"
+#include "conf/files.h"
 #include "conf/read.h"
 #include "conf/source.h"
 #include "conf/yamldoc.h"
@@ -133,9 +134,12 @@ struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct
                      .store = src->taken,
                      .pipe_ms = src->hurried ? PIPE_HURRIED_MS : PIPE_MS,
                      .folder = ""};
-    source_use(src->files);
+    struct conf_files *read = src->files ? src->files : conf_files_create();
+    source_use(read);
     load(&l, src);
     source_use(NULL);
+    if (whole->conf.policy.path.n && !l.problems.count) whole->files = files_copy(read);
+    if (!src->files) conf_files_destroy(read);
     environ_take(&l);
     wipe(l.seen);
     arena_reset(&arena);
@@ -144,11 +148,19 @@ struct conf *conf_load(const struct conf_source *src, struct buf *errors, struct
     return NULL;
 }
 
+struct conf_files *conf_files_again(const struct conf *c, const char *path)
+{
+    struct conf_files *again = files_copy(((const struct conf_whole *)(const void *)c)->files);
+    files_stand_in(again, path);
+    return again;
+}
+
 void conf_destroy(struct conf *c)
 {
     if (!c) return;
     struct conf_whole *whole = (struct conf_whole *)(void *)c;
     wipe(whole->secrets);
+    conf_files_destroy(whole->files);
     arena_reset(&whole->arena);
     free(whole);
 }

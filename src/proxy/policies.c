@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "conf/policies.h"
 #include "proxy/wire.h"
 
 /* The folder that names are below, with a slash; of a single file the one it is in. */
@@ -60,6 +61,15 @@ bool policies_compile(const struct conf *c, struct rego_engine **out, char **err
     free(files);
     if (!*out) *error = with_places(c, findings);
     return *out != NULL;
+}
+
+bool policies_changed(struct policies_watch *w, const struct conf *c)
+{
+    uint64_t last = w->last, now = c->policy.path.n ? policies_mark(c->policy.path.p) : 0;
+    w->last = now;
+    if (now == 0 || now == c->policy.mark || now == w->tried || now != last) return false;
+    w->tried = now;
+    return true;
 }
 
 void policies_write(const struct settings *s, struct json *j)

@@ -248,3 +248,13 @@ bool reload(struct proxy *p, const struct conf_source *source)
     settings_release(before);
     return true;
 }
+
+bool reload_policies(struct proxy *p, const struct conf_source *source)
+{
+    const struct conf *c = p->settings->conf;
+    struct conf_source again = *source;
+    again.files = conf_files_again(c, c->policy.path.p);
+    bool taken = reload(p, &again);
+    conf_files_destroy(again.files);
+    return taken;
+}

@@ -13,6 +13,7 @@
 #include "base/metric.h"
 #include "io/loop.h"
 #include "proxy/listener.h"
+#include "proxy/policies.h"
 #include "proxy/proxy.h"
 #include "proxy/reload.h"
 #include "proxy/team.h"
@@ -23,6 +24,8 @@ struct serve {
     struct proxy proxy;
     const struct conf_source *source;
     struct deadline drain_limit;
+    struct deadline look; /* at policy.path; a supervisor does it for its workers */
+    struct policies_watch policies;
     bool signalled; /* SIGTERM has come; a worker may drain without it */
     bool cut_short;
 };
@@ -89,11 +92,26 @@ static bool reload_and_raise(struct serve *s, const struct conf_source *source)
     return true;
 }
 
+static void watch_policies(struct serve *s)
+{
+    const struct conf *c = s->proxy.settings->conf;
+    if (c->policy.path.n && !s->proxy.team) deadline_after(s->proxy.loop, &s->look, POLICIES_LOOK_MS);
+}
+
+static void on_look(struct deadline *d)
+{
+    struct serve *s = container_of(d, struct serve, look);
+    struct proxy *p = &s->proxy;
+    if (p->draining) return;
+    if (policies_changed(&s->policies, p->settings->conf)) reload_policies(p, s->source);
+    watch_policies(s);
+}
+
 static void on_hangup(int signum, void *arg)
 {
     struct serve *s = arg;
     (void)signum;
-    reload_and_raise(s, s->source);
+    if (reload_and_raise(s, s->source) && !deadline_running(&s->look)) watch_policies(s);
 }
 
 /* Again from somebody else: only sooner. */
@@ -217,6 +235,7 @@ int serve(struct settings *settings, const struct conf_source *source, struct te
     p->loop = loop_create();
     p->on_drained = on_drained;
     deadline_init(&s.drain_limit, on_drain_limit);
+    deadline_init(&s.look, on_look);
     hear_signals(&s);
     if (team)
         let_in_signals(true);
@@ -226,6 +245,7 @@ int serve(struct settings *settings, const struct conf_source *source, struct te
     metric_set(METRIC_UP_SINCE, NULL, (double)(loop_wall_ms(p->loop) / 1000));
     if (running) {
         join(&s);
+        watch_policies(&s);
         loop_serve(p->loop);
     } else {
         fprintf(stderr, "doorward: %s\n", error);
@@ -233,6 +253,7 @@ int serve(struct settings *settings, const struct conf_source *source, struct te
         proxy_abort(p);
     }
     deadline_stop(&s.drain_limit);
+    deadline_stop(&s.look);
     if (team) {
         let_in_signals(false);
         team_leave(team);

@@ -331,7 +331,7 @@ static int64_t next_ms(const struct supervisor *s, int64_t now_ms)
 {
     int64_t next = questions_next_ms(s);
     if (s->draining && s->kill_ms < next) next = s->kill_ms;
-    if (s->reload.next && s->reload.due_ms < next) next = s->reload.due_ms;
+    if (reloading_next_ms(s) < next) next = reloading_next_ms(s);
     if (s->relay_ms > now_ms && s->relay_ms < next) next = s->relay_ms;
     for (unsigned i = 0; i < s->n && !s->draining; i++)
         if (!s->seats[i].pid && (i == 0 || s->one_started) && s->seats[i].due_ms < next) next = s->seats[i].due_ms;

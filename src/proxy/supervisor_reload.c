@@ -39,7 +39,7 @@ static void forget(struct supervisor *s)
     free(r->sockets);
     close_one(&r->admin);
     close_one(&r->files);
-    *r = (struct reloading){.admin = -1, .files = -1};
+    *r = (struct reloading){.admin = -1, .files = -1, .look_ms = r->look_ms, .policies = r->policies};
 }
 
 void reloading_finish(struct supervisor *s)
@@ -132,13 +132,14 @@ static void commit(struct supervisor *s)
     again(s);
 }
 
-static void read_and_try(struct supervisor *s)
+/* files: what is remembered of what is read, or read in its place; taken. */
+static void read_and_try(struct supervisor *s, struct conf_files *files)
 {
     struct reloading *r = &s->reload;
     struct conf_source source = *s->source;
     struct buf packed;
     char *error = NULL;
-    source.files = conf_files_create();
+    source.files = files;
     r->next = reload_read(&source, s->settings->conf, s->n, false);
     buf_init(&packed, NULL);
     conf_files_pack(source.files, &packed);
@@ -174,7 +175,24 @@ void reloading_start(struct supervisor *s)
     else if (s->reload.next || !s->all_started)
         s->reload_again = true;
     else
-        read_and_try(s);
+        read_and_try(s, conf_files_create());
+}
+
+/* Where nothing else is under way: the policies may have changed. */
+static void look_at_policies(struct supervisor *s, int64_t now_ms)
+{
+    struct reloading *r = &s->reload;
+    const struct conf *c = s->settings->conf;
+    if (now_ms < r->look_ms || r->next || s->draining || !s->all_started) return;
+    r->look_ms = now_ms + POLICIES_LOOK_MS;
+    if (policies_changed(&r->policies, c)) read_and_try(s, conf_files_again(c, c->policy.path.p));
+}
+
+int64_t reloading_next_ms(const struct supervisor *s)
+{
+    const struct reloading *r = &s->reload;
+    if (r->next) return r->due_ms;
+    return s->settings->conf->policy.path.n && !s->draining && s->all_started ? r->look_ms : INT64_MAX;
 }
 
 void reloading_answer(struct supervisor *s, struct seat *from, bool good)
@@ -199,4 +217,5 @@ void reloading_due(struct supervisor *s, int64_t now_ms)
         refuse(s, "the worker that tried it did not answer in time");
     }
     if (s->all_started) again(s);
+    look_at_policies(s, now_ms);
 }

@@ -94,7 +94,7 @@ def events(daemon, name):
 def test_an_allow_and_its_grant(proxy, recorder, issuer):
     ask(proxy, "/yes/1", 200, authorization=issuer.bearer("damop"))
     grant = grant_of(recorder.last[0])
-    assert grant["decision"]["reason"] == "as it should"
+    assert grant["policy"]["reason"] == "as it should"
     ask(proxy, "/yes/1", 200, authorization=issuer.bearer("damop"))
 
 
@@ -218,6 +218,43 @@ def test_reload(doorward, policies, recorder, issuer, workers):
         return revision(daemon) != first
     harness.eventually(all_follow, "the new revision")
     harness.eventually(lambda: all(daemon.curl("/yes").status == 403 for _ in range(16)), "all workers follow")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_changed_file_is_taken(doorward, policies, recorder, issuer, workers):
+    """All or nothing, without a signal; what stands in the configuration's own file meanwhile is not looked at."""
+    recorder.reset()
+    daemon = doorward(embedded(recorder, issuer, policies.folder, workers=workers))
+    harness.eventually(lambda: events(daemon, "started"), "started")
+    with open(daemon.config_file, "a", encoding="utf-8") as file:
+        file.write("not yaml: [")
+    ask(daemon, "/yes", 200)
+    first = revision(daemon)
+    policies.write(BROKEN)
+    line = harness.eventually(lambda: events(daemon, "reload_refused"), "it is refused")[0]
+    assert re.match(r"policy\.path: .*authz\.rego:\d+:\d+: ", line["errors"][0]), line
+    assert revision(daemon) == first
+    ask(daemon, "/yes", 200)
+    policies.write(POLICY.replace('"yes"', '"was-no"').replace('"no"', '"yes"'))
+    line = harness.eventually(lambda: events(daemon, "reloaded"), "it is taken")[0]
+    assert line["changed"] == ["policy.path"]
+    harness.eventually(lambda: all(daemon.curl("/yes").status == 403 for _ in range(16)), "all workers follow")
+    assert revision(daemon) != first
+    assert len(events(daemon, "reload_refused")) == 1, "each state is told once"
+    assert daemon.metric("doorward_config_reloads_total", admin=True, result="refused") == 1
+    assert daemon.metric("doorward_config_reloads_total", admin=True, result="ok") == 1
+
+
+def test_a_folder_that_goes_and_comes_changes_nothing(doorward, policies, recorder, issuer):
+    recorder.reset()
+    daemon = doorward(embedded(recorder, issuer, policies.folder))
+    os.rename(policies.folder, policies.folder + "-away")
+    time.sleep(5)
+    ask(daemon, "/yes", 200)
+    os.rename(policies.folder + "-away", policies.folder)
+    policies.write(POLICY + "# changed\n")
+    harness.eventually(lambda: events(daemon, "reloaded"), "it is taken")
+    assert not events(daemon, "reload_refused")
 
 
 def test_a_bundle(doorward, policies, recorder, issuer, tmp_path):

@@ -219,6 +219,47 @@ static void test_others_get_the_same(void **state)
     }
 }
 
+/* Only the policies anew: the configuration as it was read, whatever became of its file; and that again for others. */
+static void test_policies_alone(void **state)
+{
+    (void)state;
+    struct buf packed, errors, warnings;
+    write_file("p/a.rego", A);
+    write_file("p/gone.rego", A);
+    struct loaded l = load_text_with(RULE, NULL);
+    assert_non_null(l.conf);
+    assert_true(l.conf->policy.mark == policies_mark("p"));
+    write_file("c.yaml", "not yaml: [");
+    run("rm p/gone.rego");
+    write_file("p/b.rego", "package b\n");
+    buf_init(&packed, NULL);
+    buf_init(&errors, NULL);
+    buf_init(&warnings, NULL);
+    struct conf_source src = {.file = "c.yaml", .files = conf_files_again(l.conf, l.conf->policy.path.p)};
+    struct conf *c = conf_load(&src, &errors, &warnings);
+    assert_non_null(c);
+    assert_string_equal(names_of(c), "a.rego b.rego");
+    assert_true(c->policy.mark == policies_mark("p"));
+    conf_files_pack(src.files, &packed);
+    conf_files_destroy(src.files);
+    run("rm -r p");
+    src.files = conf_files_unpack(buf_slice(&packed));
+    struct conf *other = conf_load(&src, &errors, &warnings);
+    assert_non_null(other);
+    assert_string_equal(names_of(other), "a.rego b.rego");
+    assert_slice(other->policy.files[1].bytes, "package b\n");
+    conf_files_destroy(src.files);
+    src.files = conf_files_again(c, c->policy.path.p);
+    assert_null(conf_load(&src, &errors, &warnings)); /* nothing is there now */
+    conf_files_destroy(src.files);
+    conf_destroy(other);
+    conf_destroy(c);
+    buf_free(&packed);
+    buf_free(&errors);
+    buf_free(&warnings);
+    unload(&l);
+}
+
 static void test_marks(void **state)
 {
     (void)state;
@@ -251,6 +292,7 @@ int main(void)
         cmocka_unit_test_setup(test_what_belongs_together, begin),
         cmocka_unit_test_setup(test_what_is_not_used, begin),
         cmocka_unit_test_setup(test_others_get_the_same, begin),
+        cmocka_unit_test_setup(test_policies_alone, begin),
         cmocka_unit_test_setup(test_marks, begin),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave);
