@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "http/writer.h"
 #include "proxy/own.h"
+#include "proxy/policies.h"
 
 #define HIDDEN "(not shown)"
 
@@ -111,7 +112,10 @@ static void tell_decision(const struct request *r, const struct eval_findings *f
         json_object_end(j);
         return;
     }
-    json_field_string(j, "engine", r->conf->policy.url);
+    if (r->conf->policy.path.n)
+        policies_write(r->settings, j);
+    else
+        json_field_string(j, "engine", r->conf->policy.url);
     if (!d) {
         json_field_string(j, "from", f->outcome == EVAL_OPEN ? SLICE("not asked, needs --network") : SLICE("no decision"));
     } else {

@@ -181,6 +181,13 @@ def test_check_of_a_good_one(policies, recorder, issuer):
     assert check(embedded(recorder, issuer, "x", policy={"path": None, "url": "file:" + policies.folder}))[0] == 0
 
 
+def test_one_request_is_explained_without_asking_anybody(policies, recorder, issuer):
+    for path, code, allow in (("/yes", 0, True), ("/no", 1, False)):
+        got, out, err = harness.run_once("eval", "--json", "GET", path, config=embedded(recorder, issuer, policies.folder))
+        decision = json.loads(out)["decision"]
+        assert (got, decision["rule"], decision["allow"]) == (code, RULE, allow), (out, err)
+
+
 # --- reload -------------------------------------------------------------------------------------------------------------
 
 def revision(daemon):
