@@ -54,6 +54,7 @@ struct rego_test { /* one rule test_… of the files */
     const char *place; /* FILE:LINE */
     const char *message; /* of a failure, or empty; and what it printed */
     bool passed, skipped;
+    size_t cases, failed_cases; /* of a rule test_x[case]; both 0 where there are none, or they are not known */
     uint64_t took_ns;
 };
 

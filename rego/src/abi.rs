@@ -36,6 +36,8 @@ pub struct RegoTest {
     message: *const c_char,
     passed: bool,
     skipped: bool,
+    cases: usize,
+    failed_cases: usize,
     took_ns: u64,
 }
 
@@ -218,6 +220,8 @@ pub unsafe extern "C" fn rego_test(
             message: message.as_ptr(),
             passed: test.passed,
             skipped: test.skipped,
+            cases: test.cases,
+            failed_cases: test.failed_cases,
             took_ns: u64::try_from(test.took.as_nanos()).unwrap_or(u64::MAX),
         };
         if let Some(on_test) = on_test {

@@ -15,6 +15,9 @@ pub struct Test {
     pub message: String,
     pub passed: bool,
     pub skipped: bool,
+    /// Of a rule `test_x[case]`: how many it has, and how many of them failed.
+    pub cases: usize,
+    pub failed_cases: usize,
     pub took: Duration,
 }
 
@@ -46,7 +49,16 @@ pub fn run(files: Vec<File>, limits: &Limits, mut on_test: impl FnMut(&Test)) ->
             }
             let span = rule.span();
             let place = format!("{}:{}", span.source.get_path(), span.line);
-            let mut test = Test { name, place, message: String::new(), passed: false, skipped, took: Duration::ZERO };
+            let mut test = Test {
+                name,
+                place,
+                message: String::new(),
+                passed: false,
+                skipped,
+                cases: 0,
+                failed_cases: 0,
+                took: Duration::ZERO,
+            };
             if !skipped {
                 engine = base.clone(); // a test that fails may leave something behind
                 run_one(&mut engine, limits, module, rule, &mut test);
@@ -66,7 +78,12 @@ fn run_one(engine: &mut Engine, limits: &Limits, module: &Module, rule: &Rule, t
         Err(Outcome::Failed(what) | Outcome::Limit(what)) => vec![what],
         Err(_) | Ok(Value::Undefined) => vec!["undefined".to_string()],
         Ok(Value::Bool(false)) => vec!["false".to_string()],
-        Ok(value) => failed_cases(engine, limits, module, rule, &value),
+        Ok(value) => {
+            let (cases, failed) = failed_cases(engine, limits, module, rule, &value);
+            test.cases = cases;
+            test.failed_cases = if cases > 0 { failed.len() } else { 0 };
+            failed
+        }
     };
     test.passed = lines.is_empty();
     lines.extend(engine.take_prints().unwrap_or_default());
@@ -74,9 +91,10 @@ fn run_one(engine: &mut Engine, limits: &Limits, module: &Module, rule: &Rule, t
 }
 
 /// A rule `test_x[case]` has one outcome for each case that its body names, and a case without one has failed. The cases
-/// are what the body's first statements bind, up to the one that binds the last variable of the case.
-fn failed_cases(engine: &Engine, limits: &Limits, module: &Module, rule: &Rule, value: &Value) -> Vec<String> {
-    let Some(text) = cases(module, rule) else { return Vec::new() };
+/// are what the body's first statements bind, up to the one that binds the last variable of the case. How many there are, 0
+/// when the rule has none, and what is to be said of those that failed.
+fn failed_cases(engine: &Engine, limits: &Limits, module: &Module, rule: &Rule, value: &Value) -> (usize, Vec<String>) {
+    let Some(text) = cases(module, rule) else { return (0, Vec::new()) };
     let mut engine = engine.clone();
     let ask = |engine: &mut Engine| {
         engine.add_policy("cases".into(), text)?;
@@ -86,8 +104,8 @@ fn failed_cases(engine: &Engine, limits: &Limits, module: &Module, rule: &Rule, 
     };
     let cases = match eval::value(&mut engine, limits, Value::Undefined, ask) {
         Ok(cases) => cases,
-        Err(Outcome::Failed(what) | Outcome::Limit(what)) => return vec![format!("its cases: {what}")],
-        Err(_) => return Vec::new(),
+        Err(Outcome::Failed(what) | Outcome::Limit(what)) => return (0, vec![format!("its cases: {what}")]),
+        Err(_) => return (0, Vec::new()),
     };
     let failed = |case: &Value| {
         let found = case.as_array().ok().map(|keys| keys.iter().fold(value, |at, key| &at[key]));
@@ -95,9 +113,9 @@ fn failed_cases(engine: &Engine, limits: &Limits, module: &Module, rule: &Rule, 
     };
     let all = cases.as_set().map(|set| set.iter().cloned().collect::<Vec<_>>()).unwrap_or_default();
     if all.is_empty() {
-        return vec!["no case".to_string()];
+        return (0, vec!["no case".to_string()]);
     }
-    all.iter().filter(|case| failed(case)).map(|case| format!("case {case}")).collect()
+    (all.len(), all.iter().filter(|case| failed(case)).map(|case| format!("case {case}")).collect())
 }
 
 const CASES: &str = "doorward_test_cases";

@@ -79,6 +79,23 @@ test_fixed[\"a\"] if false
 }
 
 #[test]
+fn cases_are_counted() {
+    let text = "package p_test
+test_some[name] if {
+\tsome name, x in {\"one\": true, \"two\": false, \"three\": null}
+\tx == true
+}
+test_none[name] if {
+\tsome name in []
+}
+test_plain if false
+";
+    let mut counts = Vec::new();
+    run(vec![file("p_test.rego", text)], &Limits::default(), |test| counts.push((test.cases, test.failed_cases))).unwrap();
+    assert_eq!(counts, [(3, 2), (0, 0), (0, 0)]);
+}
+
+#[test]
 fn what_is_printed_is_told() {
     let text = "package p_test\ntest_a if {\n\tprint(\"seen\", [1])\n\tfalse\n}";
     assert_eq!(

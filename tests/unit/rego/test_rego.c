@@ -108,6 +108,7 @@ static void note(const struct rego_test *t, void *arg) {
     size_t n = strlen(seen->text);
     snprintf(seen->text + n, sizeof seen->text - n, "%s %s %s%s;", t->name, t->place,
              t->skipped ? "skipped" : t->passed ? "passed" : "failed: ", t->message);
+    if (t->cases) snprintf(seen->text + strlen(seen->text), 40, "%zu of %zu;", t->failed_cases, t->cases);
 }
 
 static void test_tests(void **state) {
@@ -117,14 +118,16 @@ static void test_tests(void **state) {
         file("p_test.rego", "package p_test\nimport data.p\n"
                             "test_ann if p.allow with input as {\"user\": \"ann\"} with data.friends as [\"ann\"]\n"
                             "test_bob if p.allow with input as {\"user\": \"bob\"} with data.friends as [\"ann\"]\n"
-                            "todo_test_x if p.nothing\n"),
+                            "todo_test_x if p.nothing\n"
+                            "test_n[n] if {\n\tsome n in [1, 2, 3]\n\tn < 3\n}\n"),
     };
     struct seen seen = {0};
     struct rego_text error = {0};
     assert_true(rego_test(files, 2, NULL, note, &seen, &error));
     assert_string_equal(seen.text, "data.p_test.test_ann p_test.rego:3 passed;"
                                    "data.p_test.test_bob p_test.rego:4 failed: undefined;"
-                                   "data.p_test.todo_test_x p_test.rego:5 skipped;");
+                                   "data.p_test.todo_test_x p_test.rego:5 skipped;"
+                                   "data.p_test.test_n p_test.rego:6 failed: case [3];1 of 3;");
     files[0] = file("p.rego", "package p\nallow if");
     assert_false(rego_test(files, 2, NULL, note, &seen, &error));
     assert_non_null(strstr(error.p, "p.rego:2:"));
