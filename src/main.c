@@ -14,6 +14,7 @@
 #include "conf/options.h"
 #include "http/parser.h"
 #include "proxy/eval.h"
+#include "proxy/policy_test.h"
 #include "proxy/probe.h"
 #include "proxy/serve.h"
 #include "proxy/settings.h"
@@ -36,6 +37,7 @@ static void usage(FILE *to)
           "       doorward [CONFIG] --print-config           effective values, secrets masked, and where each came from\n"
           "       doorward [CONFIG] --probe                  ask the running instance's /health\n"
           "       doorward eval [CONFIG] ... METHOD PATH      explain one request; eval --help says how\n"
+          "       doorward test [options] PATH...             run the tests of policies; test --help says how\n"
           "       doorward --print-options | --print-sample  the table of options; a documented sample file\n"
           "       doorward --print-reasons | --print-metrics every way a request can end; every metric\n"
           "       doorward --version | --help\n"
@@ -144,6 +146,7 @@ int main(int argc, char **argv)
     keep_memory_small();
     /* Names are resolved in half of libuv's threads: one that hangs has one of them. Before the environment is read. */
     setenv("UV_THREADPOOL_SIZE", "32", 0);
+    if (argc > 1 && strcmp(argv[1], "test") == 0) return policy_test(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "eval") == 0) return explain(argc - 1, argv + 1);
     struct conf_source source = {.environ = environ};
     enum job job = JOB_RUN;

@@ -41,4 +41,18 @@ void rego_engine_evaluate(struct rego_engine *e, struct slice input, int64_t lim
                           struct rego_said *out);
 void rego_said_free(struct rego_said *said);
 
+struct rego_verdict { /* of one rule test_…; the texts are valid inside the call */
+    const char *name;    /* data.package.test_x */
+    const char *place;   /* FILE:LINE */
+    const char *message; /* why it failed, and what it printed, a line each; or empty */
+    bool passed, skipped;
+    size_t cases, failed_cases; /* of a rule test_x[case]; both 0 where there are none, or they are not known */
+    int64_t took_us;
+};
+
+/* Runs the tests of the files, each for limit_ms at most, and tells each as it ends. False: *error as of
+   rego_engine_create. */
+bool rego_engine_test(const struct rego_source *files, size_t n, int64_t limit_ms,
+                      void (*on_verdict)(const struct rego_verdict *v, void *arg), void *arg, char **error);
+
 #endif

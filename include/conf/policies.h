@@ -22,6 +22,9 @@ struct policies {
    source_file. */
 const char *policies_read(struct arena *a, int64_t *pipe_ms, struct policies *out);
 
+/* The same with the tests among them, for `doorward test`. */
+const char *policies_read_tests(struct arena *a, int64_t *pipe_ms, struct policies *out);
+
 /* Another one when a file there is another, or has other contents, going by what the file system says of it; cheap, and
    not 0. 0: something cannot be looked at. */
 uint64_t policies_mark(const char *path);

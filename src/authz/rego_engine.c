@@ -36,12 +36,18 @@ static struct rego_engine *engine_of(struct rego *rego)
     return e;
 }
 
-struct rego_engine *rego_engine_create(const struct rego_source *files, size_t n, struct slice rule, char **error)
+static struct rego_file *files_of(const struct rego_source *files, size_t n)
 {
-    struct rego_text wrong = {NULL, 0};
     struct rego_file *given = xzalloc((n + 1) * sizeof *given);
     for (size_t i = 0; i < n; i++)
         given[i] = (struct rego_file){files[i].name.p, files[i].name.n, files[i].bytes.p, files[i].bytes.n};
+    return given;
+}
+
+struct rego_engine *rego_engine_create(const struct rego_source *files, size_t n, struct slice rule, char **error)
+{
+    struct rego_text wrong = {NULL, 0};
+    struct rego_file *given = files_of(files, n);
     struct rego *rego = rego_create(given, n, rule.p, rule.n, &wrong);
     free(given);
     if (!rego) *error = text_of(&wrong);
@@ -77,6 +83,32 @@ static void evaluate(struct rego_engine *e, struct slice input, const struct reg
     out->text = text_of(&text);
 }
 
+struct listener {
+    void (*on_verdict)(const struct rego_verdict *v, void *arg);
+    void *arg;
+};
+
+static void on_test(const struct rego_test *t, void *arg)
+{
+    const struct listener *l = arg;
+    const struct rego_verdict v = {t->name, t->place, t->message, t->passed,           t->skipped,
+                                   t->cases, t->failed_cases, (int64_t)(t->took_ns / 1000)};
+    l->on_verdict(&v, l->arg);
+}
+
+bool rego_engine_test(const struct rego_source *files, size_t n, int64_t limit_ms,
+                      void (*on_verdict)(const struct rego_verdict *v, void *arg), void *arg, char **error)
+{
+    struct rego_text wrong = {NULL, 0};
+    struct rego_file *given = files_of(files, n);
+    struct listener listener = {on_verdict, arg};
+    const struct rego_limits limits = {.time_us = (uint64_t)limit_ms * 1000};
+    bool ran = rego_test(given, n, &limits, on_test, &listener, &wrong);
+    free(given);
+    if (!ran) *error = text_of(&wrong);
+    return ran;
+}
+
 #else
 
 struct rego_limits {
@@ -95,6 +127,14 @@ struct rego_engine *rego_engine_create(const struct rego_source *files, size_t n
     *error = xstrdup("this program is built without the engine for it (build option DOORWARD_EMBEDDED_REGO), expected "
                      "policy.url, or another build");
     return NULL;
+}
+
+bool rego_engine_test(const struct rego_source *files, size_t n, int64_t limit_ms,
+                      void (*on_verdict)(const struct rego_verdict *v, void *arg), void *arg, char **error)
+{
+    (void)files, (void)n, (void)limit_ms, (void)on_verdict, (void)arg;
+    *error = xstrdup("this program is built without the engine for it (build option DOORWARD_EMBEDDED_REGO)");
+    return false;
 }
 
 struct rego_engine *rego_engine_again(const struct rego_engine *e)

@@ -18,6 +18,7 @@ struct walk {
     size_t files;
     uint64_t mark;
     bool policy; /* there is one */
+    bool tests;  /* are wanted too */
 };
 
 static bool ends(struct slice name, struct slice end)
@@ -25,12 +26,12 @@ static bool ends(struct slice name, struct slice end)
     return name.n >= end.n && memcmp(name.p + name.n - end.n, end.p, end.n) == 0;
 }
 
-static bool is_wanted(struct slice name)
+static bool is_wanted(const struct walk *w, struct slice name)
 {
     if (slice_eq(name, SLICE(".manifest"))) return true;
     if (name.n == 0 || name.p[0] == '.') return false;
     if (slice_eq(name, SLICE("data.json")) || slice_eq(name, SLICE("data.yaml"))) return true;
-    return ends(name, SLICE(".rego")) && !ends(name, SLICE("_test.rego"));
+    return ends(name, SLICE(".rego")) && (w->tests || !ends(name, SLICE("_test.rego")));
 }
 
 static int is_shown(const struct dirent *e)
@@ -90,10 +91,10 @@ static const char *take_folder(struct walk *w, const char *path, const char *nam
         if (wrong || strchr(entry, '\n')) {
             /* told already, or no name of ours */
         } else if (stat(below, &s) != 0) {
-            if (is_wanted(slice_str(entry))) wrong = in_arena(w->a, own, "no such file");
+            if (is_wanted(w, slice_str(entry))) wrong = in_arena(w->a, own, "no such file");
         } else if (S_ISDIR(s.st_mode)) {
             wrong = take_folder(w, below, arena_printf(w->a, "%s/", own).p, depth + 1);
-        } else if (is_wanted(slice_str(entry))) {
+        } else if (is_wanted(w, slice_str(entry))) {
             wrong = take_file(w, own, &s);
         }
         free(entries[i]);
@@ -137,18 +138,18 @@ static size_t count_lines(struct slice text)
     return n;
 }
 
-const char *policies_read(struct arena *a, int64_t *pipe_ms, struct policies *out)
+static const char *read_all(struct walk *w, int64_t *pipe_ms, struct policies *out)
 {
-    struct walk w = {.a = a};
+    struct arena *a = w->a;
     struct slice names, name;
     size_t bytes = 0;
     const char *path = out->path.p, *listed = arena_printf(a, "%s/ names", path).p;
     if (!source_recall(listed, &names)) {
-        const char *wrong = walk(&w, path);
+        const char *wrong = walk(w, path);
         if (wrong) return wrong;
-        names = buf_slice(&w.names);
+        names = buf_slice(&w->names);
         source_remember(listed, names);
-        out->mark = w.mark;
+        out->mark = w->mark;
     }
     out->v = arena_zalloc(a, (count_lines(names) + 1) * sizeof *out->v);
     if (!names.n) {
@@ -161,6 +162,18 @@ const char *policies_read(struct arena *a, int64_t *pipe_ms, struct policies *ou
         if (wrong) return wrong;
     }
     return NULL;
+}
+
+const char *policies_read(struct arena *a, int64_t *pipe_ms, struct policies *out)
+{
+    struct walk w = {.a = a};
+    return read_all(&w, pipe_ms, out);
+}
+
+const char *policies_read_tests(struct arena *a, int64_t *pipe_ms, struct policies *out)
+{
+    struct walk w = {.a = a, .tests = true};
+    return read_all(&w, pipe_ms, out);
 }
 
 uint64_t policies_mark(const char *path)

@@ -3,6 +3,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import re
 import select
 import socket
@@ -355,3 +356,34 @@ def test_help():
     code, out, _ = harness.run_once("eval", "--help")
     assert code == 0 and "--token-file" in out
     assert "doorward eval" in harness.run_once("--help")[1]
+
+
+needs_engine = pytest.mark.skipif("regorus" not in harness.run_once("--version")[1],
+                                  reason="built without the engine (DOORWARD_EMBEDDED_REGO)")
+EXAMPLE = os.path.join(harness.ROOT, "policies", "example")
+
+
+@needs_engine
+@pytest.mark.parametrize("method, target, roles, code", [
+    ("GET", "/things", [], 0), ("POST", "/things", [], 1), ("POST", "/things", ["writer"], 0), ("GET", "/admin", [], 1)])
+def test_policies_of_this_process_decide_without_a_network(trap, explain, opa, method, target, roles, code):
+    config = config_of(trap, policy={"url": None, "authorization": None, "path": EXAMPLE, "rule": "data.example.authz.allow"},
+                       routes=[{"prefix": "/"}])
+    ran = explain(config, method, target, claims={"iss": "https://far.example", "sub": "u"},
+                  profile={"id": "7", "roles": roles})
+    report = ran.report
+    assert ran.code == code, ran.out
+    decision = report["decision"]
+    assert "regorus" in decision["engine"] and decision["rule"] == "data.example.authz.allow"
+    answer = json.loads(harness.http("POST", opa.url + "/v1/data/example/authz/allow",
+                                     json.dumps({"input": report["input"]}).encode()))
+    assert {"allow": decision["allow"], "reason": decision["reason"]} == answer["result"], "as OPA says of the same input"
+    assert ("grant" in report) == (code == 0)
+
+
+@needs_engine
+def test_policies_that_do_not_compile(trap, explain, tmp_path):
+    (tmp_path / "p.rego").write_text("package p\n\nallow := nobody\n", encoding="utf-8")
+    ran = explain(config_of(trap, policy={"url": None, "authorization": None, "path": str(tmp_path / "p.rego"),
+                                          "rule": "data.p.allow"}), "GET", "/pub")
+    assert ran.code == 78 and "p.rego:3:10" in ran.err
