@@ -1,0 +1,6 @@
+package bad
+
+allow if {
+	x := 1
+	x := 2
+}

@@ -1,0 +1,5 @@
+package bad
+
+v := 1
+
+allow := v(2)

@@ -1,0 +1,5 @@
+package bad
+
+allow if input.a
+
+allow contains "a" if input.b

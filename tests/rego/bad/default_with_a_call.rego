@@ -1,0 +1,3 @@
+package bad
+
+default allow := count([1])

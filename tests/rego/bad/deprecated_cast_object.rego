@@ -1,0 +1,3 @@
+package bad
+
+allow := cast_object({})

@@ -1,0 +1,3 @@
+package bad
+
+allow if re_match("a", "a")

@@ -1,0 +1,3 @@
+package bad
+
+allow := set_diff({1}, {2})

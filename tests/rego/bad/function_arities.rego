@@ -1,0 +1,7 @@
+package bad
+
+f(x) := x
+
+f(x, y) := y
+
+allow := f(1)

@@ -1,0 +1,5 @@
+package bad
+
+f(x) := x
+
+allow := f

@@ -1,0 +1,5 @@
+package bad
+
+import foo.bar
+
+allow := 1

@@ -1,0 +1,5 @@
+package bad
+
+if := 1
+
+allow := 1

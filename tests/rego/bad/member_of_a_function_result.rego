@@ -1,0 +1,3 @@
+package bad
+
+allow := count([1]).x

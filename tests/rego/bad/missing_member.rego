@@ -1,0 +1,5 @@
+package bad
+
+o := {"a": 1}
+
+allow := o.b

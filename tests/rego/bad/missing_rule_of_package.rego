@@ -1,0 +1,5 @@
+package bad
+
+allow if data.bad.nowhere.x with input as {}
+
+nowhere := {"y": 1}

@@ -1,0 +1,5 @@
+package bad
+
+allow if other
+
+other if allow

@@ -1,0 +1,8 @@
+package bad
+
+o[k] := v if {
+	k := "a"
+	v := o.b
+}
+
+allow := o

@@ -1,0 +1,7 @@
+package bad
+
+a := 1
+
+a.b := 2
+
+allow := a

@@ -1,0 +1,5 @@
+package bad
+
+data := 1
+
+allow := 1

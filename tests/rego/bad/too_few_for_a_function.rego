@@ -1,0 +1,5 @@
+package bad
+
+f(x, y) := x + y
+
+allow := f(1)

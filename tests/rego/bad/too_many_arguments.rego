@@ -1,0 +1,3 @@
+package bad
+
+allow if upper("a", "b", "c")

@@ -1,0 +1,5 @@
+package bad
+
+f(x) := x
+
+allow if f(1, 2, 3)

@@ -1,0 +1,5 @@
+package bad
+
+default allow := false
+
+default allow := true

@@ -1,0 +1,3 @@
+package bad
+
+allow := "a" + 1

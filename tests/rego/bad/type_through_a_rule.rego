@@ -1,0 +1,5 @@
+package bad
+
+text := "a"
+
+allow := abs(text)

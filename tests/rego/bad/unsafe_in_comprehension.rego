@@ -1,0 +1,3 @@
+package bad
+
+allow := [x | input.a == 1]

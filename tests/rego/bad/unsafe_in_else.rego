@@ -1,0 +1,5 @@
+package bad
+
+allow := 1 if {
+	input.a
+} else := x

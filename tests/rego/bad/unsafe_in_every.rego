@@ -1,0 +1,3 @@
+package bad
+
+allow if every x in input.a { x == y }

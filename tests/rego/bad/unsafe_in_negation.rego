@@ -1,0 +1,3 @@
+package bad
+
+allow if not input.a[x] == x

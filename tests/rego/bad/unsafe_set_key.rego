@@ -1,0 +1,3 @@
+package bad
+
+allow contains x if input.a

@@ -1,0 +1,3 @@
+package bad
+
+allow if x > 1

@@ -1,0 +1,3 @@
+package bad
+
+allow if input.a with input.a as x

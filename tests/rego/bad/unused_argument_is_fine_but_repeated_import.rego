@@ -1,0 +1,6 @@
+package bad
+
+import data.a.x
+import data.b.x
+
+allow := x

@@ -1,0 +1,6 @@
+package bad
+
+allow if {
+	some x
+	input.a
+}

@@ -1,0 +1,5 @@
+package bad
+
+f(x, y, z) := x
+
+allow if upper("a") == "A" with upper as f

@@ -1,0 +1,3 @@
+package bad
+
+allow := x if x := input.a with foo.bar as 1

@@ -1,0 +1,3 @@
+package bad
+
+allow = true { input.a == 1 }

@@ -1,0 +1,3 @@
+package corpus.authorization.helpers
+
+shout(x) := upper(x)

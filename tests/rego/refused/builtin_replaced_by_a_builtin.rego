@@ -1,0 +1,3 @@
+package refused
+
+allow := x if x := upper("a") with upper as lower
