@@ -38,6 +38,8 @@ struct stream_ops {
     void (*close)(struct stream *s); /* calls stream_closed later, once */
     /* How much of what write was given is not with the kernel yet; NULL: all of it until stream_written. */
     size_t (*unwritten)(const struct stream *s);
+    /* Do bytes wait to be read? NULL: not known. */
+    bool (*has_arrived)(const struct stream *s);
 };
 
 struct stream {
@@ -79,6 +81,8 @@ void stream_read(struct stream *s, bool on);
 /* All parts in order, as one message to the kernel where it can. A failure is told by on_end later, never inside. */
 void stream_send(struct stream *s, const struct slice *parts, size_t n);
 size_t stream_queued(const struct stream *s); /* bytes not yet with the kernel */
+/* Bytes of the peer's are here that were not read yet: who closes now breaks off what it just sent. One system call. */
+bool stream_has_arrived(const struct stream *s);
 /* Ends our side when all is written. */
 void stream_shutdown(struct stream *s);
 /* Drops what is queued. on_closed runs later, once, and may free the struct; no other callback runs after this call. */

@@ -3,6 +3,7 @@
 #include "io/stream.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "io/tls_stream.h"
@@ -62,8 +63,15 @@ static size_t socket_unwritten(const struct stream *s)
     return uv_stream_get_write_queue_size(&s->uv);
 }
 
+static bool socket_has_arrived(const struct stream *s)
+{
+    uv_os_fd_t fd;
+    char first;
+    return uv_fileno((const uv_handle_t *)&s->uv, &fd) == 0 && recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static const struct stream_ops socket_ops = {socket_read_start, socket_read_stop, socket_try_write, socket_write,
-                                          socket_shutdown,   socket_close,     socket_unwritten};
+                                          socket_shutdown,   socket_close,     socket_unwritten, socket_has_arrived};
 
 /* A write failed: told by on_end in a later turn, so that no caller of stream_send is called back inside it. Also when
    the peer had ended its side in order before: only now it is known to be gone. */
@@ -258,6 +266,11 @@ size_t stream_queued(const struct stream *s)
 {
     size_t writing = s->writing && s->ops->unwritten ? s->ops->unwritten(s) : s->writing_n;
     return writing + s->queue_n;
+}
+
+bool stream_has_arrived(const struct stream *s)
+{
+    return s->ops->has_arrived && s->ops->has_arrived(s);
 }
 
 void stream_shutdown(struct stream *s)

@@ -230,12 +230,23 @@ static void note_handshake(const struct conn *c, int error, const char *why)
     log_end(&line);
 }
 
+/* Between two requests, as far as we have read; but when the loop was late the next one may be here already, and closing
+   would break it off: whoever sent it could not know, and may not send it again. */
+static bool is_asked_meanwhile(const struct conn *c)
+{
+    return c->state == CONN_READY && c->pending.n == 0 && stream_has_arrived(&c->stream);
+}
+
 static void on_conn_due(struct deadline *d)
 {
     struct conn *c = container_of(d, struct conn, deadline);
     size_t unsent = stream_queued(&c->stream);
     if (unsent && unsent < c->unsent) { /* slow, but it reads */
         conn_await_reader(c);
+        return;
+    }
+    if (is_asked_meanwhile(c)) {
+        deadline_start(c->proxy->settings->header_timeout, &c->deadline);
         return;
     }
     if (c->state == CONN_REQUEST && c->request->tunnel)
@@ -338,7 +349,7 @@ void conn_refuse(struct conn *c, enum reason reason)
 void conn_drain(struct conn *c)
 {
     if ((c->state != CONN_READY && c->state != CONN_SECURES) || c->pending.n) return;
-    if (c->served)
+    if (c->served && !is_asked_meanwhile(c))
         conn_close(c);
     else
         deadline_start(&c->proxy->fresh_timeout, &c->deadline);

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import re
+import select
 import subprocess
 import sys
 import time
@@ -74,6 +75,14 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.load.open.add(self)
 
+    def is_live(self):
+        """Kept, and the other side has not ended it: what did not reach the event loop yet counts."""
+        if self.transport.is_closing():
+            return False
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
+
     def send(self, ask):
         self.ask, self.buffer, self.closing = ask, b"", False
         self.transport.write(ask.bytes)
@@ -128,7 +137,8 @@ class Connection(asyncio.Protocol):
             ask.again = True
             load.start(ask, fresh=True)
             return
-        ask.ended(0, "reset" if error else "closed" if not self.buffer else "broken")
+        crossed = self.used and not self.buffer  # with the end of an idle connection, perhaps
+        ask.ended(0, "crossed" if crossed else "reset" if error else "closed" if not self.buffer else "broken")
 
 
 class Ask:
@@ -215,7 +225,7 @@ class Load:
         idle = self.idle[ask.port]
         while idle and not fresh:
             connection = idle.pop()
-            if not connection.transport.is_closing():
+            if connection.is_live():
                 ask.connection = connection
                 connection.send(ask)
                 return

@@ -67,7 +67,7 @@ def soak(line):
            f"| done to the parts | {counts(line['done'])} |",
            f"| users saw | {counts(line['status'])} (0: broken off with the API that answered) |",
            f"| reasons in the log | {counts(line['reasons'])} |",
-           f"| broken off | {line['broken_off']:,} |",
+           f"| broken off | {line['broken_off']:,}, {line.get('crossed', 0)} of them crossed with the end of an idle connection |",
            f"| forwarded without an allow | {line['forwarded_without_allow']} |",
            f"| not accounted for once in log and metrics | {line['not_accounted_for']} |",
            f"| resident memory, second and last quarter | {line['rss_kib_early']:,} KiB, {line['rss_kib_late']:,} KiB |"]

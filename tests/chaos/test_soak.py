@@ -110,9 +110,10 @@ def test_soak(session_parts, doorward, request):
     account = Account(rows, [daemon.log_bytes()], parts.record)
     seen = {"seconds": seconds, "seed": seed, "rate": RATE, "requests": len(rows), "done": done,
             "status": account.by_status(), "reasons": dict(account.reasons.most_common()),
-            "broken_off": len(account.lost()), "lines_dropped": dropped, "before": before, "after": after}
+            "broken_off": len(account.lost()), "crossed": len(account.crossed()), "lines_dropped": dropped, "before": before, "after": after}
     print(json.dumps(seen), samples[::30])
     account.check_log(died=False, dropped=dropped)
+    assert len(account.crossed()) <= 1 + len(rows) // 10000, account.crossed()[:5]
     account.check_metrics(counts, dropped)
     account.check_allowed()
     check_kinds(rows)

@@ -1,5 +1,6 @@
 """Every input has its bound, and who goes over one, or is slow, harms nobody else."""
 import select
+import signal
 import socket
 import threading
 import time
@@ -139,6 +140,18 @@ def test_idle_timeout(proxy):
     client = proxy.client().send(HEAD + b"\r\n")
     assert client.answer().status == 200
     assert closed_after(client, 0.4, 2) == b""
+
+
+def test_asked_before_the_idle_end(proxy):
+    """The loop was late: the time of the idle connection is over, but the next request came before it was."""
+    client = proxy.client().send(HEAD + b"\r\n")
+    assert client.answer().status == 200
+    proxy.process.child.send_signal(signal.SIGSTOP)
+    client.send(HEAD + b"\r\n")
+    time.sleep(1)
+    proxy.process.child.send_signal(signal.SIGCONT)
+    assert client.answer().status == 200
+    assert closed_after(client, 0.3, 2) == b"", "and then its time is as before"
 
 
 @pytest.mark.parametrize("path", ["/pub/x", "/x"])

@@ -92,7 +92,7 @@ static size_t on_unwritten(const struct stream *s)
 }
 
 static const struct stream_ops ops = {on_read_start, on_read_stop, on_try_write, on_write,
-                                      on_shutdown,   on_close,     on_unwritten};
+                                      on_shutdown,   on_close,     on_unwritten, NULL};
 
 struct memory *memory_open(struct stream *s, struct loop *l, const struct stream_events *events)
 {

@@ -81,7 +81,7 @@ static void on_close(struct stream *s)
     t.closes++;
 }
 
-static const struct stream_ops ops = {on_read_start, on_read_stop, on_try_write, on_write, on_shutdown, on_close, NULL};
+static const struct stream_ops ops = {on_read_start, on_read_stop, on_try_write, on_write, on_shutdown, on_close, NULL, NULL};
 
 static void on_read(struct stream *s, struct slice data)
 {

@@ -87,7 +87,7 @@ static inline void end_close(struct stream *s)
 }
 
 static const struct stream_ops end_ops = {end_read_start, end_read_stop, end_try_write, end_write,
-                                          end_shutdown,   end_close,     NULL};
+                                          end_shutdown,   end_close,     NULL,          NULL};
 
 static inline void end_on_read(struct stream *s, struct slice data)
 {
