@@ -3,7 +3,7 @@
 all:
 	@scripts/build release
 demo:
-	@scripts/demo
+	@OPA=$(or $(OPA),0) scripts/demo
 test:
 	@scripts/test
 test-chaos:

@@ -30,10 +30,33 @@ def test_sample_is_a_valid_configuration():
     assert checked.returncode == 0, checked.stderr.decode()
 
 
-def test_configurations_in_the_readme_are_valid(tmp_path):
-    """The second one there is the first with TLS, more addresses and sentinels: it stands in place of its parts."""
+def blocks(language):
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as page:
-        first, second = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page.read(), re.S)]
+        return [text for of, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read(), re.M | re.S) if of == language]
+
+
+@pytest.mark.skipif("regorus" not in run_once("--version")[1], reason="this build has no policy engine in it")
+def test_first_example_of_the_readme(tmp_path):
+    """Each line of what is said to be printed is printed, in that order."""
+    (tmp_path / "door.yaml").write_text(blocks("yaml")[0])
+    (tmp_path / "door.rego").write_text(blocks("rego")[0])
+    said = next(text for text in blocks("") if "ann.json" in text)
+    commands = re.split(r"^\$ ", said, flags=re.M)[1:]
+    assert len(commands) == 3
+    for command in commands:
+        command, _, expected = command.partition("\n")
+        ran = subprocess.run(command.replace("doorward", BIN, 1) if command.startswith("doorward") else command, shell=True,
+                             cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
+                             timeout=20)
+        assert ran.stderr == ""
+        printed = iter(ran.stdout.splitlines())
+        for line in expected.splitlines():
+            assert line in printed, f"{command} does not print {line!r} there"
+
+
+def test_configurations_in_the_readme_are_valid(tmp_path):
+    """The third one there is the second with TLS, more addresses and sentinels: it stands in place of its parts."""
+    first, second = [yaml.safe_load(text) for text in blocks("yaml")[1:]]
     authority = Authority(tmp_path)
     names = dict(zip(("chain.pem", "key.pem"), authority.issue("doorward.test")), **{"api-ca.pem": authority.file})
     whole = json.dumps({**first, **second})
