@@ -83,7 +83,7 @@ static void test_our_own_queue_opens_no_breaker(void **state)
     (void)state;
     open_waiting(4);
     for (int i = 0; i < N; i++) find(&calls[i], &q[i]);
-    loop_advance(t.loop, 1500);
+    loop_advance(t.loop, 1100);
     loop_turn(t.loop);
     while (fake_fetch_started(t.fetch) < N) answer("{\"result\":true}");
     while (fake_fetch_open(t.fetch)) fake_fetch_fail(fake_fetch_oldest(t.fetch), FETCH_TIMEOUT);
