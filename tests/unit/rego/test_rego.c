@@ -63,6 +63,36 @@ static void test_outcomes(void **state) {
     rego_free(NULL);
 }
 
+/* What makes the engine panic is an error that tells nothing of the input, and the next one is answered as before. */
+static void test_panics(void **state) {
+    (void)state;
+    static const struct {
+        const char *body, *bad, *fine, *answer;
+    } cases[] = {
+        {"numbers.range_step(1, 3, input.x)", "{\"x\": 0}", "{\"x\": 2}", "[1,3]"},
+        {"object.subset([1, 2], input.x)", "{\"x\": []}", "{\"x\": [2]}", "true"},
+        {"strings.count(\"abcb\", input.x)", "{\"x\": \"\"}", "{\"x\": \"b\"}", "2"},
+        {"time.parse_ns(input.x, \"2026-01-02\")", "{\"x\": \"\u00e9\U0001f600\"}", "{\"x\": \"2006-01-02\"}", "1767312000000000000"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "package p\nn := 1 if { true }\nr := %s if n == 1\n", cases[i].body);
+        struct rego_file files[] = {file("p.rego", text)};
+        struct rego_text error = {0};
+        struct rego *r = rego_create(files, 1, "data.p.r", 8, &error);
+        assert_non_null(r);
+        for (int n = 0; n < 3; n++) {
+            struct rego_text said = {0};
+            assert_int_equal(rego_eval(r, cases[i].bad, strlen(cases[i].bad), NULL, &said), REGO_FAILED);
+            assert_ptr_equal(strstr(said.p, "the engine failed inside, at "), said.p);
+            assert_null(strstr(said.p, "\u00e9"));
+            rego_text_free(&said);
+            expect(r, cases[i].fine, NULL, REGO_ANSWERED, cases[i].answer);
+        }
+        rego_free(r);
+    }
+}
+
 static void test_limits(void **state) {
     (void)state;
     struct rego *r = make("data.p.long");
@@ -141,8 +171,9 @@ static void test_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outcomes), cmocka_unit_test(test_limits), cmocka_unit_test(test_again),
-        cmocka_unit_test(test_errors),   cmocka_unit_test(test_tests),  cmocka_unit_test(test_version),
+        cmocka_unit_test(test_outcomes), cmocka_unit_test(test_panics), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_again),    cmocka_unit_test(test_errors), cmocka_unit_test(test_tests),
+        cmocka_unit_test(test_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
