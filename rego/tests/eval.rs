@@ -165,3 +165,9 @@ fn printing_goes_nowhere() {
     let mut policies = create(&[("p.rego", "package p\nr if { print(\"x\", input) }")], "data.p.r").unwrap();
     assert_eq!(policies.eval("{}", &Limits::default()), answered("true"));
 }
+
+#[test]
+fn patterns_and_numbers_are_read_in_full() {
+    assert_eq!(ask(r"r := regex.match(`^(?i)AB\d{2}\w\b\s$`, input)", "\"ab12c \""), answered("true"));
+    assert_eq!(ask("r := input", "1773278094308876220000000000000"), answered("1.7732780943088761e+30"));
+}
