@@ -1,8 +1,8 @@
 //! Rego policies, evaluated in the process: the crate regorus behind `include/rego.h`.
 //!
 //! `abi` is the C side and the only unsafe code; `load` reads the files of a policy, `bundle` opens the archives among
-//! them; `check` refuses at load what the engine would only find out during an evaluation; `eval` answers; `testing` runs
-//! the rules named `test_…`.
+//! them; `check` refuses at load what the engine would only find out during an evaluation; `strict` rewrites what the engine
+//! takes for an answer and OPA for undefined; `eval` answers; `testing` runs the rules named `test_…`.
 //!
 //! The language is Rego v1, as in OPA 1.x without `--v0-compatible`: `import rego.v1` and `future.keywords` mean nothing
 //! more, a bundle whose manifest asks for v0 is refused. Built-in functions that fail are undefined, as in OPA without
@@ -33,4 +33,5 @@ pub mod eval;
 pub mod load;
 mod names;
 mod refs;
+mod strict;
 pub mod testing;

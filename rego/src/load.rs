@@ -2,6 +2,7 @@
 use crate::bundle::{self, Manifest};
 use crate::check;
 use crate::names;
+use crate::strict;
 use regorus::{Engine, PolicyLengthConfig, Value};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -38,14 +39,7 @@ const MAX_LINES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
 /// Reads all files; every finding of the first stage that has any.
 pub fn load(files: Vec<File>, with_tests: bool) -> Result<Loaded, Vec<Finding>> {
     let sources = sources(files, with_tests)?;
-    let mut engine = Engine::new();
-    engine.set_strict_builtin_errors(false);
-    engine.set_gather_prints(true);
-    engine.set_policy_length_config(PolicyLengthConfig {
-        max_col: MAX_COLUMNS,
-        max_file_bytes: MAX_BYTES,
-        max_lines: MAX_LINES,
-    });
+    let mut engine = new_engine();
     let mut findings = overlaps(&sources);
     let mut data = Value::new_object();
     for source in &sources {
@@ -65,10 +59,28 @@ pub fn load(files: Vec<File>, with_tests: bool) -> Result<Loaded, Vec<Finding>> 
     }
     let modules = engine.get_modules().clone();
     let rules = check::check(&modules, &data)?;
+    let mut engine = new_engine();
+    for module in &modules {
+        let source = &module.package.span.source;
+        let text = strict::rewrite(module, &rules).unwrap_or_else(|| source.get_contents().clone());
+        engine.add_policy(source.get_path().clone(), text).map_err(|e| vec![names::plain(&e)])?;
+    }
     engine.add_data(data).map_err(|e| vec![names::plain(&e)])?;
     // The engine compiles at its first question; what it refuses then belongs here.
     engine.eval_query("true".into(), false).map_err(|e| vec![names::plain(&e)])?;
     Ok(Loaded { engine, rules, revision: revision(&sources) })
+}
+
+fn new_engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_strict_builtin_errors(false);
+    engine.set_gather_prints(true);
+    engine.set_policy_length_config(PolicyLengthConfig {
+        max_col: MAX_COLUMNS,
+        max_file_bytes: MAX_BYTES,
+        max_lines: MAX_LINES,
+    });
+    engine
 }
 
 fn sources(files: Vec<File>, with_tests: bool) -> Result<Vec<Source>, Vec<Finding>> {

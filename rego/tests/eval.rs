@@ -166,6 +166,57 @@ fn printing_goes_nowhere() {
     assert_eq!(policies.eval("{}", &Limits::default()), answered("true"));
 }
 
+/// OPA looks up the operands of a negation outside of it; tests/rego/corpus/operands.rego asks OPA.
+#[test]
+fn a_negation_of_what_is_undefined_does_not_hold() {
+    let rules = "f(x) := x > 3\ndeny if input.d\nroles := {\"a\": true}\n";
+    for body in [
+        "not input.n > 100",
+        "not input.x in input.xs",
+        "not \"a\" in input.xs",
+        "not startswith(lower(input.s), \"a\")",
+        "not f(input.n)",
+        "not f(deny)",
+        "not roles[input.role]",
+        "not input.n > 100 with input.m as 1",
+        "not [input.n] == [1]",
+        "not f(\n\t\tinput.n # a number\n\t)",
+        "every x in [1] { not input.n > x }",
+        "count([x | some x in [1]; not input.n > x]) == 1",
+        "input.k, input.n in {\"a\": 1}",
+        "x := 1 in input.xs; not x",
+        "(1 in input.xs) == false",
+    ] {
+        for form in [
+            format!("{rules}r if {body}"),
+            format!("{rules}r if {{ {body} }}"),
+            format!("r := 1 if {{ input.z }} else := 2 if {body}\n{rules}"),
+        ] {
+            if !(form.contains("if x := 1 in") || form.contains("else := 2 if x")) {
+                assert_eq!(ask(&form, "{}"), Outcome::Undefined, "{form}");
+            }
+        }
+    }
+    assert_eq!(ask("r := 4 in input.xs", "{}"), Outcome::Undefined);
+    assert_eq!(ask("r := 4 in input.xs", r#"{"xs": [1]}"#), answered("false"));
+    // What is defined stays as it was, and so does what OPA leaves inside.
+    for body in
+        ["not input.n", "not input.n == 1", "not input.a.b.c", "not deny", "not [1 | input.n] == [1]", "not f(2)"]
+    {
+        assert_eq!(ask(&format!("{rules}r if {body}"), "{}"), answered("true"), "{body}");
+    }
+    assert_eq!(ask("r if not input.n > 100", r#"{"n": 1}"#), answered("true"));
+    assert_eq!(ask("r if not input.x in input.xs", r#"{"x": "é", "xs": ["e"]}"#), answered("true"));
+}
+
+#[test]
+fn errors_keep_their_lines() {
+    let text = "package p\nr if {\n\tnot startswith(\n\t\tlower(input.s),\n\t\t\"a\",\n\t)\n\tinput.n + 1 == 2\n}\n";
+    let mut policies = create(&[("p.rego", text)], "data.p.r").unwrap();
+    let Outcome::Failed(what) = policies.eval(r#"{"s": "b", "n": "x"}"#, &Limits::default()) else { panic!() };
+    assert!(what.starts_with("p.rego:7:"), "{what}");
+}
+
 #[test]
 fn patterns_and_numbers_are_read_in_full() {
     assert_eq!(ask(r"r := regex.match(`^(?i)AB\d{2}\w\b\s$`, input)", "\"ab12c \""), answered("true"));

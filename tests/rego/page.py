@@ -16,9 +16,6 @@ and what OPA's compiler refuses; or it stands in a table. Nothing here is from m
 {inputs} generated inputs for each of `policies/cwms` and `policies/example` (every rule) and {cases} cases of a corpus; it fails
 when something differs that is not listed, and when something listed no longer differs.
 
-**One difference can allow what OPA denies**, the first of the table: a `not` over a comparison, an `in` or a call whose
-operand is missing holds here. Put the operand on a line of its own before it (`input.n`), then both deny.
-
 A built-in function that fails leaves its rule undefined, in both (OPA without `--strict-builtin-errors`). Two values of one
 rule are an error of the evaluation, in both: the request is refused.
 """
