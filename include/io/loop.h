@@ -40,8 +40,9 @@ void loop_stop(struct loop *l);
 void loop_turn(struct loop *l);
 /* Closes the loop's own handles (tick, signals); run the loop once more to let them go. */
 void loop_close(struct loop *l);
-/* After loop_close: runs until no handle is left. False: the system's resolver still has a thread of ours, which nothing
-   can end and exit would wait for; the loop is not to be destroyed then, and _exit is the way out. */
+/* After loop_close: runs until no handle is left, and a moment longer for what is on threads. False: the system's resolver,
+   or work, still has a thread of ours, which nothing can end and exit would wait for; the loop is not to be destroyed then,
+   and _exit is the way out. */
 bool loop_end(struct loop *l);
 
 int64_t loop_now_ms(struct loop *l);   /* monotonic, as of this turn of the loop */
@@ -51,9 +52,11 @@ void loop_advance(struct loop *l, int64_t ms);
 uint64_t loop_clock_ns(void);          /* monotonic, read now: for durations in the log */
 /* How late the last tick was, ms: a measure of how long the loop was kept from turning. */
 int64_t loop_lag_ms(struct loop *l);
-/* Handles that are not closed, and deadlines that run: counted one by one. What grows for ever is a leak. */
+/* Handles that are not closed with the work that is on threads (io/work), and deadlines that run: counted one by one. What
+   grows for ever is a leak. */
 size_t loop_handles(struct loop *l);
 size_t loop_deadlines(const struct loop *l);
+void loop_count_work(struct loop *l, int by); /* for io/work */
 
 /* The list of all deadlines of that length that asked for it so; lives as long as the loop. For lengths that a
    configuration gives and another one may change: whoever uses the old one goes on with it. */

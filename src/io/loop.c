@@ -26,6 +26,7 @@ struct loop {
     int64_t armed_ms;    /* uv time that the tick is set to, or NOT_ARMED */
     int64_t advanced_ms; /* what loop_advance added */
     int64_t lag_ms;
+    int works; /* pieces of work on threads */
     int64_t wall_ms;
     uint64_t wall_turn; /* uv time at which wall_ms was read */
     bool wall_known;
@@ -270,9 +271,14 @@ static void count_handle(uv_handle_t *handle, void *arg)
 
 size_t loop_handles(struct loop *l)
 {
-    size_t n = 0;
+    size_t n = (size_t)l->works;
     uv_walk(&l->uv, count_handle, &n);
     return n;
+}
+
+void loop_count_work(struct loop *l, int by)
+{
+    l->works += by;
 }
 
 static size_t length(const struct list *head)
