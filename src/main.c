@@ -24,7 +24,7 @@
 #define EXIT_USAGE 2
 #define EXIT_CONFIG 78
 #define OWN_MAPPING_BYTES (128 * 1024) /* a block of that size goes back to the system when it is freed */
-#define HEAPS 2                        /* the loop's, and one for the threads that resolve names */
+#define HEAPS 2                        /* the loop's, and one for the threads: names, policies */
 
 extern char **environ;
 
@@ -144,7 +144,9 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},                  {NULL, 0, NULL, 0},
     };
     keep_memory_small();
-    /* Names are resolved in half of libuv's threads: one that hangs has one of them. Before the environment is read. */
+    /* Names are resolved in half of libuv's threads: one that hangs has one of them. Policies are evaluated in at most 16
+       (policy.threads), so that at least 16 are there for names; for as long as those of a reload and those before it both
+       evaluate, a name waits for the next that is free, policy.eval_limit_ms at most. Before the environment is read. */
     setenv("UV_THREADPOOL_SIZE", "32", 0);
     if (argc > 1 && strcmp(argv[1], "test") == 0) return policy_test(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "eval") == 0) return explain(argc - 1, argv + 1);

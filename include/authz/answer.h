@@ -28,6 +28,8 @@ void answer_read(const struct fetch_answer *a, struct answer *out);
 /* The body of a 200 only: what a hostile engine may send. */
 void answer_parse(struct slice body, struct answer *out);
 /* The same reading of an evaluation in this process. revision: the engine's. */
+/* Of an evaluation that was not over in time. */
+void answer_of_silence(struct answer *out);
 void answer_of_evaluation(const struct rego_said *said, uint64_t revision, struct answer *out);
 void answer_free(struct answer *a);
 

@@ -33,6 +33,7 @@ struct decisions_config {
     struct held *owner;         /* of all that is pointed to here; held as long as it is used. NULL: outlives it */
     struct rego_engine *rego;   /* evaluates here; NULL: url is asked */
     int64_t eval_limit_ms;
+    unsigned threads;           /* that evaluate; 0: the loop does, at once. Not to be adjusted */
     struct slice url;           /* http, https, unix; provenance=true is added */
     struct slice authorization; /* "Bearer …" for the engine, or empty; secret */
     int64_t timeout_ms;
@@ -112,7 +113,7 @@ struct decisions *decisions_create(struct loop *l, struct fetch *f, const struct
 /* With one more reference: destroy takes one, and with the last cancels what is out. */
 void decisions_hold(struct decisions *d);
 /* Other limits, times of calls and credential from now on, under which what is kept still means the same: url, grant and
-   authorize_shape do the same as before, and the lifetimes are those of before. */
+   authorize_shape do the same as before, and the lifetimes and threads are those of before. */
 void decisions_adjust(struct decisions *d, const struct decisions_config *c);
 void decisions_destroy(struct decisions *d);
 

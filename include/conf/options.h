@@ -157,7 +157,7 @@ struct conf {
         size_t files_n;
         uint64_t mark;           /* policies_mark of them as they were read; 0: not known */
         struct slice rule;       /* data.a.b; "" with url */
-        int64_t eval_limit_ms;
+        int64_t eval_limit_ms, threads;
         struct slice authorization;
         struct conf_list query;  /* "name" or "name|synonym" */
         int64_t timeout_ms, max_inflight, max_waiting, max_response_bytes;

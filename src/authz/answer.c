@@ -162,6 +162,12 @@ void answer_free(struct answer *a)
     buf_free(&a->members);
 }
 
+void answer_of_silence(struct answer *out)
+{
+    *out = (struct answer){.reason = REASON_UNSET};
+    refuse(out, REASON_POLICY_TIMEOUT, "timeout", "waiting for a thread and the evaluation went over policy.timeout_ms");
+}
+
 /* As the body of an engine that is asked by HTTP. */
 static void read_value(const struct rego_said *said, struct answer *out)
 {

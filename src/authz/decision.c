@@ -190,12 +190,18 @@ static void take(struct decisions *d, const struct question *q, struct decision 
         cache_drop(d->kept, q->key);
 }
 
+/* Of an evaluation in this process. */
+static bool says_nothing(const struct answer *a)
+{
+    return a->reason == REASON_POLICY_FAILED || a->reason == REASON_POLICY_LIMIT || a->reason == REASON_POLICY_TIMEOUT;
+}
+
 static void on_answered(struct question *q, const struct answer *a, const struct fetch_answer *fetched)
 {
     struct decisions *d = q->owner;
     revisions_see(&d->revisions, a->revision, loop_now_ms(d->loop));
     struct outcome o = judge(q, a, question_bypasses(q, fetched));
-    if (!q->what_if && !blame_nothing_said(fetched)) take(d, q, o.decision);
+    if (!q->what_if && !(fetched ? blame_nothing_said(fetched) : says_nothing(a))) take(d, q, o.decision);
     land(q, o);
 }
 
@@ -300,12 +306,7 @@ static enum op join(struct decisions *d, const struct decision_question *q, cons
     return refused(d, word, c);
 }
 
-static bool says_nothing(const struct answer *a)
-{
-    return a->reason == REASON_POLICY_FAILED || a->reason == REASON_POLICY_LIMIT;
-}
-
-/* By the engine in this process: no flight, nothing to wait for. The reference is the caller's. */
+/* By the engine in this process, on the loop: no flight, nothing to wait for. The reference is the caller's. */
 static struct outcome evaluate(struct decisions *d, const struct decision_question *q, const struct input *in,
                                const uint8_t *key, struct arena *a, bool *said)
 {
@@ -407,12 +408,18 @@ static void ask_again(struct decisions *d, const struct decision_question *q, co
     if (opened && ask(d, q, in, key, a, flight, false) != DEPENDENCY_GO) flight_land(d->flights, flight, NULL);
 }
 
+/* Else it is asked, and waited for: an engine elsewhere, or the threads. */
+static bool evaluates_at_once(const struct decisions *d)
+{
+    return d->config.rego && d->config.threads == 0;
+}
+
 static enum op from_memory(struct decisions *d, const struct decision_question *q, const struct input *in,
                            const uint8_t *key, struct arena *a, struct decision *found, struct decision_call *c)
 {
     static const struct slice cache = {"decision", 8};
     bool stale = loop_now_ms(d->loop) >= found->fresh_ms;
-    if (stale && d->config.rego && q->use != DECISION_USER_ONLY) return decide_again(d, q, in, key, a, found, c);
+    if (stale && evaluates_at_once(d) && q->use != DECISION_USER_ONLY) return decide_again(d, q, in, key, a, found, c);
     done(c, found, found->allow ? REASON_FORWARDED : REASON_POLICY_DENIED, NULL, FOUND_MEMORY);
     if (q->use == DECISION_USER_ONLY) return OP_DONE;
     count_decision(found, q->resource);
@@ -426,7 +433,7 @@ static enum op from_memory(struct decisions *d, const struct decision_question *
 static enum op ask_engine(struct decisions *d, const struct decision_question *q, const struct input *in, const uint8_t *key,
                           struct arena *a, struct decision_call *c)
 {
-    return d->config.rego ? decide_here(d, q, in, key, a, c) : join(d, q, in, key, a, c);
+    return evaluates_at_once(d) ? decide_here(d, q, in, key, a, c) : join(d, q, in, key, a, c);
 }
 
 enum op decision_find(struct decisions *d, const struct decision_question *q, struct arena *a, struct decision_call *c)
@@ -449,8 +456,10 @@ void decision_cancel(struct decision_call *c)
     if (list_empty(&c->waiter.link)) return; /* it was told */
     flight_leave(&c->waiter);
     struct question *q = flight_owner(c->flight);
-    if (question_waits(q) && !flight_is_waited_for(c->flight))
-        land(q, (struct outcome){.reason = REASON_CLIENT_GONE}); /* nobody is told; its place is free */
+    if (!question_waits(q) || flight_is_waited_for(c->flight)) return;
+    struct decisions *d = q->owner;
+    land(q, (struct outcome){.reason = REASON_CLIENT_GONE}); /* nobody is told; its place is free */
+    engine_take_turns(&d->engine);
 }
 
 void decisions_flush(struct decisions *d, uint64_t tag)

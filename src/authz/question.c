@@ -16,6 +16,7 @@
 #define TELL_AGAIN_MS 1000 /* a failed evaluation, at most so often */
 
 static void on_answer(const struct fetch_answer *fetched, void *arg);
+static void on_evaluated(const struct rego_said *said, void *arg);
 static void on_patience_over(struct deadline *d);
 
 /* Of its configuration as it is now. */
@@ -50,6 +51,7 @@ void engine_init(struct engine *e, struct loop *l, struct fetch *f, const struct
     *e = (struct engine){.loop = l, .fetch = f, .config = c};
     list_init(&e->questions);
     dependency_init(&e->dependency, SLICE("policy"), &c->breaker);
+    if (c->rego && c->threads) e->threads = rego_threads_create(l, c->rego, c->threads);
     take_config(e);
 }
 
@@ -64,16 +66,19 @@ void engine_finish(struct engine *e)
 {
     CHECK(list_empty(&e->questions), "a question knows its engine");
     if (e->gone) *e->gone = true;
+    rego_threads_destroy(e->threads);
     free_texts(e);
 }
 
-/* What-if questions rest with the others, but have no say in it: who may ask them may not take the engine away. */
+/* What-if questions rest with the others, but have no say in it: who may ask them may not take the engine away. What is
+   evaluated here has none either, so that nothing ever rests. */
 enum dependency_word engine_begin(struct engine *e, bool what_if, bool can_wait, struct dependency_call *slot)
 {
     struct dependency_cap *cap = what_if ? &e->what_ifs : &e->calls;
     int64_t now = loop_now_ms(e->loop);
-    return can_wait ? dependency_begin_or_wait(&e->dependency, cap, !what_if, now, slot)
-                    : dependency_begin(&e->dependency, cap, !what_if, now, slot);
+    bool counts = !what_if && !e->threads;
+    return can_wait ? dependency_begin_or_wait(&e->dependency, cap, counts, now, slot)
+                    : dependency_begin(&e->dependency, cap, counts, now, slot);
 }
 
 /* With on_error: allow an engine that cannot be reached at all does not rest: it refuses at once by itself, and nobody
@@ -87,6 +92,7 @@ static enum dependency_outcome blame(const struct question *q, const struct fetc
 static void end_call(struct question *q, enum dependency_outcome o)
 {
     q->call = NULL;
+    q->task = NULL;
     dependency_end(&q->engine->dependency, &q->slot, o, loop_now_ms(q->engine->loop));
 }
 
@@ -98,6 +104,14 @@ static void count_call(const struct question *q, const struct answer *a, int64_t
     metric_add(METRIC_OPA_EVALUATIONS, labels, 1);
     metric_observe(METRIC_OPA_DURATION, labels, (double)elapsed_us / 1e6);
     if (a->kind) metric_add(METRIC_DEPENDENCY_FAILURES, failure, 1);
+}
+
+/* Its time runs on: it may have to wait for a thread too. */
+static void give_to_threads(struct question *q, struct slice body)
+{
+    const struct decisions_config *c = q->engine->config;
+    q->task = rego_threads_evaluate(q->engine->threads, input_value(body), c->eval_limit_ms, c->max_response_bytes,
+                                    on_evaluated, q);
 }
 
 /* timeout_ms: what is left of it. */
@@ -122,6 +136,11 @@ static void send_late(struct question *q)
 {
     int64_t timeout_ms = q->engine->config->timeout_ms;
     int64_t left_ms = q->asked_ms + timeout_ms - loop_now_ms(q->engine->loop);
+    if (q->engine->threads) {
+        give_to_threads(q, buf_slice(&q->body));
+        return;
+    }
+    deadline_stop(&q->patience);
     q->hurried = left_ms < timeout_ms / 2;
     send_question(q, buf_slice(&q->body), left_ms);
 }
@@ -133,7 +152,6 @@ static void take_turns(struct engine *e, const bool *gone)
     struct dependency_call *slot;
     while (!*gone && (slot = dependency_turn(&e->dependency, &e->calls, loop_now_ms(e->loop), &word))) {
         struct question *q = container_of(slot, struct question, slot);
-        deadline_stop(&q->patience);
         if (word == DEPENDENCY_GO)
             send_late(q);
         else
@@ -141,32 +159,61 @@ static void take_turns(struct engine *e, const bool *gone)
     }
 }
 
+void engine_take_turns(struct engine *e)
+{
+    bool gone = false;
+    if (e->gone) return; /* inside an answer: it is done behind it */
+    e->gone = &gone;
+    take_turns(e, &gone);
+    if (!gone) e->gone = NULL;
+}
+
+/* Tells the asker; then it is the turn of others. */
+static void tell(struct question *q, struct answer *a, const struct fetch_answer *fetched, int64_t elapsed_us)
+{
+    struct engine *e = q->engine;
+    bool gone = false;
+    count_call(q, a, elapsed_us);
+    e->gone = &gone;
+    q->on_answered(q, a, fetched);
+    answer_free(a);
+    if (!gone) take_turns(e, &gone);
+    if (!gone) e->gone = NULL;
+}
+
 static void on_answer(const struct fetch_answer *fetched, void *arg)
 {
     struct question *q = arg;
-    struct engine *e = q->engine;
     struct answer a;
-    bool gone = false;
     end_call(q, blame(q, fetched));
     answer_read(fetched, &a);
-    count_call(q, &a, fetched->elapsed_us);
-    e->gone = &gone;
-    q->on_answered(q, &a, fetched);
-    answer_free(&a);
-    if (!gone) take_turns(e, &gone);
-    if (!gone) e->gone = NULL;
+    tell(q, &a, fetched, fetched->elapsed_us);
+}
+
+/* No thread has begun it, or one is at it for longer than policy.timeout_ms leave: its end is not waited for. */
+static void give_up(struct question *q)
+{
+    struct answer a;
+    rego_task_cancel(q->task);
+    end_call(q, DEPENDENCY_UNKNOWN);
+    answer_of_silence(&a);
+    tell(q, &a, NULL, (loop_now_ms(q->engine->loop) - q->asked_ms) * 1000);
 }
 
 static void on_patience_over(struct deadline *d)
 {
     struct question *q = container_of(d, struct question, patience);
+    if (q->task) {
+        give_up(q);
+        return;
+    }
     dependency_leave(&q->engine->dependency, &q->slot, true);
     q->on_refused(q, DEPENDENCY_FULL);
 }
 
 bool question_bypasses(const struct question *q, const struct fetch_answer *a)
 {
-    return q->engine->config->on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
+    return a && q->engine->config->on_error_allow && a->outcome == FETCH_UNREACHABLE && !q->what_if;
 }
 
 int64_t question_limit(const struct engine *e, const struct decision_question *q)
@@ -222,7 +269,12 @@ void question_ask(struct question *out, const struct decision_question *q, const
     struct buf body;
     buf_init(&body, a);
     write_body(out->engine, q, in, &body);
-    send_question(out, buf_slice(&body), out->engine->config->timeout_ms);
+    if (!out->engine->threads) {
+        send_question(out, buf_slice(&body), out->engine->config->timeout_ms);
+        return;
+    }
+    deadline_start(out->engine->patience, &out->patience);
+    give_to_threads(out, buf_slice(&body));
 }
 
 /* FILE:LINE:COLUMN at the front of a finding; empty: there is none. What follows can have parts of the input in it. */
@@ -251,6 +303,23 @@ static void tell_failure(struct engine *e, const struct rego_said *said)
     }
 }
 
+/* What it is to whoever asked; counted and told by its caller. */
+static void read_said(struct engine *e, const struct rego_said *said, struct answer *out)
+{
+    answer_of_evaluation(said, rego_engine_revision(e->config->rego), out);
+    if (said->word == REGO_SAID_FAILED || said->word == REGO_SAID_LIMIT) tell_failure(e, said);
+}
+
+static void on_evaluated(const struct rego_said *said, void *arg)
+{
+    struct question *q = arg;
+    struct answer a;
+    deadline_stop(&q->patience);
+    end_call(q, DEPENDENCY_UNKNOWN);
+    read_said(q->engine, said, &a);
+    tell(q, &a, NULL, said->took_us);
+}
+
 void question_evaluate(struct question *asked, const struct decision_question *q, const struct input *in, struct arena *a,
                        struct answer *out)
 {
@@ -261,8 +330,7 @@ void question_evaluate(struct question *asked, const struct decision_question *q
     buf_init(&body, a);
     write_body(e, q, in, &body);
     rego_engine_evaluate(c->rego, input_value(buf_slice(&body)), c->eval_limit_ms, c->max_response_bytes, &said);
-    answer_of_evaluation(&said, rego_engine_revision(c->rego), out);
-    if (said.word == REGO_SAID_FAILED || said.word == REGO_SAID_LIMIT) tell_failure(e, &said);
+    read_said(e, &said, out);
     count_call(asked, out, said.took_us);
     rego_said_free(&said);
 }
@@ -277,12 +345,13 @@ void question_wait(struct question *out, const struct decision_question *q, cons
 
 bool question_waits(const struct question *q)
 {
-    return q->slot.waits_for != NULL;
+    return q->slot.waits_for || (q->task && rego_task_waits(q->task));
 }
 
 void question_withdraw(struct question *q)
 {
     if (q->call) fetch_cancel(q->call);
+    if (q->task) rego_task_cancel(q->task);
     if (q->slot.cap) end_call(q, DEPENDENCY_UNKNOWN);
     dependency_leave(&q->engine->dependency, &q->slot, false);
     deadline_stop(&q->patience);

@@ -109,7 +109,8 @@ static bool has_route_ttls(const struct conf *c)
 
 static bool same_decisions(const struct conf *a, const struct conf *b)
 {
-    return conf_same(a, b, "policy.url") && conf_same(a, b, "policy.path") && conf_same(a, b, "policy.rule") && conf_same(a, b, "policy.tls.ca_file") && conf_same(a, b, "policy.on_error") &&
+    return conf_same(a, b, "policy.url") && conf_same(a, b, "policy.path") && conf_same(a, b, "policy.rule") && conf_same(a, b, "policy.threads") &&
+           conf_same(a, b, "policy.tls.ca_file") && conf_same(a, b, "policy.on_error") &&
            conf_same(a, b, "grant.") && conf_same(a, b, "authorize.shape") && conf_same(a, b, "decisions.ttl_s") &&
            conf_same(a, b, "decisions.deny_ttl_s") && conf_same(a, b, "decisions.stale_s") &&
            (same_route_ttls(a, b) || (!has_route_ttls(a) && !has_route_ttls(b)));

@@ -343,6 +343,7 @@ struct decisions *wire_decisions(struct wire *w, struct proxy *p, struct decisio
         .owner = &w->held,
         .rego = w->rego,
         .eval_limit_ms = c->policy.eval_limit_ms,
+        .threads = (unsigned)c->policy.threads,
         .url = c->policy.url,
         .authorization = c->policy.authorization,
         .timeout_ms = c->policy.timeout_ms,

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import threading
 import time
 
 import pytest
@@ -25,9 +26,16 @@ decision := "allow" if first == "odd"
 decision := clash if first == "clash"
 decision := {"allow": slow} if first == "slow"
 decision := now_is_now if first == "time"
+decision := {"allow": long} if first == "long"
 
 clash := true if first == "clash"
 clash := false if input.action == "read"
+
+long if {
+	some i in numbers.range(1, 10000)
+	some j in numbers.range(1, 10000)
+	i * j < 0
+}
 
 slow if count([x | some i in numbers.range(1, 5000); some j in numbers.range(1, 5000); x := i * j]) > 0
 
@@ -65,10 +73,11 @@ def embedded(recorder, issuer, path, /, **more):
         {"policy": {"url": None, "path": str(path), "rule": RULE}, "listen": {"budget_ms": 0}}, more))
 
 
-@pytest.fixture(scope="module")
-def running(module_doorward, recorder, issuer, tmp_path_factory):
+@pytest.fixture(scope="module", params=[0, 2], ids=["on the loop", "2 threads"])
+def running(module_doorward, recorder, issuer, tmp_path_factory, request):
     policies = Policies(tmp_path_factory.mktemp("policies"))
-    return module_doorward(embedded(recorder, issuer, policies.folder, policy={"eval_limit_ms": 200}, authorize={"what_if": True}))
+    return module_doorward(embedded(recorder, issuer, policies.folder, policy={"eval_limit_ms": 200, "threads": request.param},
+                                    authorize={"what_if": True}))
 
 
 @pytest.fixture
@@ -181,9 +190,11 @@ def test_check_of_a_good_one(policies, recorder, issuer):
     assert check(embedded(recorder, issuer, "x", policy={"path": None, "url": "file:" + policies.folder}))[0] == 0
 
 
-def test_one_request_is_explained_without_asking_anybody(policies, recorder, issuer):
+@pytest.mark.parametrize("threads", [0, 2])
+def test_one_request_is_explained_without_asking_anybody(policies, recorder, issuer, threads):
+    config = embedded(recorder, issuer, policies.folder, policy={"threads": threads})
     for path, code, allow in (("/yes", 0, True), ("/no", 1, False)):
-        got, out, err = harness.run_once("eval", "--json", "GET", path, config=embedded(recorder, issuer, policies.folder))
+        got, out, err = harness.run_once("eval", "--json", "GET", path, config=config)
         decision = json.loads(out)["decision"]
         assert (got, decision["rule"], decision["allow"]) == (code, RULE, allow), (out, err)
 
@@ -282,6 +293,181 @@ def test_data_beside_the_policy(doorward, policies, recorder, issuer):
     daemon = doorward(embedded(recorder, issuer, policies.folder))
     ask(daemon, "/a", 200)
     ask(daemon, "/c", 403)
+
+
+# --- on threads -----------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def threaded(doorward, policies, recorder, issuer):
+    """threaded(threads=2, ...): the options of policy."""
+    def start(threads=2, workers=1, **policy):
+        recorder.reset()
+        daemon = doorward(embedded(recorder, issuer, policies.folder, workers=workers, policy={"threads": threads, **policy}))
+        harness.eventually(lambda: events(daemon, "started"), "started")
+        return daemon
+    return start
+
+
+def send(daemon, path):
+    return daemon.client().send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def inflight(daemon, n):
+    harness.eventually(lambda: daemon.metric("doorward_dependency_inflight", admin=True, dependency="policy") == n,
+                       f"{n} questions are out")
+
+
+def evaluations(daemon):
+    return daemon.metric("doorward_opa_evaluations_total", admin=True)
+
+
+def reason_of(daemon, answer):
+    return answer.status, daemon.log(answer.request_id)["reason"]
+
+
+def unanswered(client):
+    client.socket.setblocking(False)
+    try:
+        return client.socket.recv(1) is None
+    except BlockingIOError:
+        return True
+    finally:
+        client.socket.settimeout(harness.PATIENCE_S)
+
+
+def test_others_are_served_while_a_thread_evaluates(threaded):
+    daemon = threaded(eval_limit_ms=6000, timeout_ms=20000)
+    ask(daemon, "/yes/known", 200)
+    slow = send(daemon, "/long")
+    inflight(daemon, 1)
+    assert daemon.curl("/health").status == 200
+    ask(daemon, "/yes/known", 200)
+    ask(daemon, "/yes/new", 200)  # by the other thread
+    assert unanswered(slow)
+    assert reason_of(daemon, slow.answer()) == (503, "policy_limit")
+    inflight(daemon, 0)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_two_hundred_questions(threaded, workers):
+    daemon = threaded(workers=workers, max_inflight=8, timeout_ms=60000, eval_limit_ms=5000)
+    paths = [f"/{'yes' if i % 3 else 'no'}/{i}" for i in range(200)]
+    clients = [send(daemon, path) for path in paths]
+    assert [client.answer().status for client in clients] == [200 if i % 3 else 403 for i in range(200)]
+    assert evaluations(daemon) == 200
+    inflight(daemon, 0)
+    assert daemon.metric("doorward_dependency_waiting", admin=True, dependency="policy") == 0
+    for client in clients:
+        client.close()
+
+
+def test_one_evaluation_for_equal_questions(threaded):
+    daemon = threaded(eval_limit_ms=4000, timeout_ms=20000)
+    clients = [send(daemon, "/long") for _ in range(50)]
+    assert {reason_of(daemon, client.answer()) for client in clients} == {(503, "policy_limit")}
+    assert evaluations(daemon) == 1
+
+
+def test_the_line_has_an_end(threaded):
+    daemon = threaded(threads=1, max_inflight=1, max_waiting=0, eval_limit_ms=6000, timeout_ms=20000)
+    slow = send(daemon, "/long")
+    inflight(daemon, 1)
+    ask(daemon, "/yes/full", 503, "policy_overloaded")
+    assert reason_of(daemon, slow.answer()) == (503, "policy_limit")
+    ask(daemon, "/yes/full", 200)
+
+
+def test_the_clients_time_is_policy_timeout_ms(threaded):
+    """Also of who has a thread, or waits for one; the thread is free again when the evaluation ends."""
+    daemon = threaded(threads=1, eval_limit_ms=3000, timeout_ms=200)
+    slow, behind = send(daemon, "/long"), send(daemon, "/yes/behind")
+    for client in (slow, behind):
+        assert reason_of(daemon, client.answer()) == (504, "policy_timeout")
+    harness.eventually(lambda: daemon.curl("/yes/after").status == 200, "the thread is free")
+    assert daemon.metric("doorward_dependency_failures_total", admin=True, dependency="policy", kind="resting") == 0
+
+
+def test_a_client_that_goes(threaded):
+    daemon = threaded(threads=1, eval_limit_ms=4000, timeout_ms=20000)
+    slow = send(daemon, "/long")
+    inflight(daemon, 1)
+    waiting = send(daemon, "/yes/goes")
+    inflight(daemon, 2)
+    waiting.reset()
+    inflight(daemon, 1)  # what it waited for is not evaluated
+    slow.reset()
+    inflight(daemon, 0)  # what a thread has is, and counted
+    assert evaluations(daemon) == 1
+    ask(daemon, "/yes/stays", 200)
+    assert evaluations(daemon) == 2
+
+
+def test_reloads_under_load(threaded, policies):
+    daemon = threaded(eval_limit_ms=3000, timeout_ms=20000)
+    stop, wrong, answered = threading.Event(), [], [0]
+
+    def run(name):
+        client, i = daemon.client(), 0
+        while not stop.is_set():
+            i += 1
+            client.send(f"GET /yes/{name}/{i} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            answer = client.answer()
+            answered[0] += 1
+            if answer.status != 200:
+                wrong.append(answer)
+        client.close()
+    slow = send(daemon, "/long")
+    inflight(daemon, 1)
+    others = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for other in others:
+        other.start()
+    for i in range(5):
+        policies.write(POLICY + f"# {i}\n")
+        hangup(daemon, "reloaded")
+    assert reason_of(daemon, slow.answer()) == (503, "policy_limit")  # as it began
+    slow.close()
+    stop.set()
+    for other in others:
+        other.join()
+    assert not wrong, wrong[:3]
+    assert answered[0] > 10
+    inflight(daemon, 0)
+
+
+def test_threads_come_and_go_by_a_reload(threaded):
+    daemon = threaded(threads=0)
+    ask(daemon, "/yes", 200)
+    with open(daemon.config_file, encoding="utf-8") as file:
+        config = json.load(file)
+    for threads in (3, 1, 0, 2):
+        config["policy"]["threads"] = threads
+        with open(daemon.config_file, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        assert hangup(daemon, "reloaded")["changed"] == ["policy.threads"]
+        ask(daemon, "/yes", 200)
+        ask(daemon, "/slow", 503, "policy_limit")
+
+
+def test_told_to_end_while_threads_evaluate(threaded):
+    """All are answered first."""
+    daemon = threaded(eval_limit_ms=4000, timeout_ms=30000)
+    clients = [send(daemon, path) for path in ("/long/1", "/long/2", "/yes/1", "/no/1")]
+    inflight(daemon, 4)
+    os.kill(daemon.process.pid, 15)
+    assert [client.answer().status for client in clients] == [503, 503, 200, 403]
+    harness.eventually(lambda: not daemon.process.alive(), "it ended")
+    daemon.ended_as_told()
+    assert events(daemon, "ended")[0]["detail"] == "drained"
+
+
+def test_told_to_end_with_an_evaluation_for_nobody(threaded):
+    """Its end is not waited for: the thread is left where it is."""
+    daemon = threaded(eval_limit_ms=60000, timeout_ms=60000)
+    slow = send(daemon, "/long")
+    inflight(daemon, 1)
+    slow.reset()
+    harness.eventually(lambda: [x for x in list(daemon.lines) if x.get("path") == "/long"], "it is gone")
+    daemon.stop()
 
 
 # --- beside the real OPA --------------------------------------------------------------------------------------------------
