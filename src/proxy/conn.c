@@ -231,10 +231,11 @@ static void note_handshake(const struct conn *c, int error, const char *why)
 }
 
 /* Between two requests, as far as we have read; but when the loop was late the next one may be here already, and closing
-   would break it off: whoever sent it could not know, and may not send it again. */
+   would break it off: whoever sent it could not know, and may not send it again. Once; then the time for its head runs,
+   since below TLS there can be bytes without end that are no request. */
 static bool is_asked_meanwhile(const struct conn *c)
 {
-    return c->state == CONN_READY && c->pending.n == 0 && stream_has_arrived(&c->stream);
+    return c->state == CONN_READY && !c->head_begun && c->pending.n == 0 && stream_has_arrived(&c->stream);
 }
 
 static void on_conn_due(struct deadline *d)
@@ -246,6 +247,7 @@ static void on_conn_due(struct deadline *d)
         return;
     }
     if (is_asked_meanwhile(c)) {
+        c->head_begun = true;
         deadline_start(c->proxy->settings->header_timeout, &c->deadline);
         return;
     }
