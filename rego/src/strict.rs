@@ -5,8 +5,8 @@
 //! negation holds, and `in` is false, or even true (`k, v in o` with neither `v` nor `o[k]`): policies would allow what OPA
 //! denies. Such places are rewritten in the text before the engine compiles it:
 //!
-//!   `not input.n > 100 with data.a as 1` is `[input.n] with data.a as 1; not input.n > 100 with data.a as 1`
-//!   `v := input.x in input.xs`           is `v := [(input.x in input.xs), input.x, input.xs][0]`
+//!   `not input.n > 100 with data.a as 1` is `[(input.n)] with data.a as 1; not input.n > 100 with data.a as 1`
+//!   `v := input.x in input.xs`           is `v := [(input.x in input.xs), (input.x), (input.xs)][0]`
 //!
 //! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are; the column of an error in
 //! an evaluation is that of the rewritten line. `==` is unification in OPA's eyes, whose operands stay inside of the `not`.
@@ -94,7 +94,7 @@ impl Rewrite<'_> {
         if outside.is_empty() {
             return;
         }
-        let list: Vec<String> = outside.iter().map(|expr| self.flat(self.range(expr))).collect();
+        let list = self.list(&outside);
         let whole = self.widened(stmt.span.start, stmt.span.end);
         let with = stmt
             .with_mods
@@ -103,7 +103,7 @@ impl Rewrite<'_> {
         // `if not …` without braces is a query that begins with its statement.
         let is_bare = query.span.start == stmt.span.start;
         let brace = if is_bare { "{ " } else { "" };
-        self.insert(whole.start, format!("{brace}[{}]{with}; ", list.join(", ")));
+        self.insert(whole.start, format!("{brace}[{list}]{with}; "));
         if is_bare {
             self.insert(whole.end, " }".into());
         }
@@ -137,18 +137,20 @@ impl Rewrite<'_> {
         }
     }
 
+    /// Of a literal its members: the engine's span of an object begins at its last one.
     fn operand<'e>(&self, expr: &'e Ref<Expr>, into: &mut Vec<&'e Ref<Expr>>) {
-        if self.may_be_undefined(expr) {
-            into.push(expr);
+        match expr.as_ref() {
+            Expr::Array { .. } | Expr::Set { .. } | Expr::Object { .. } => {
+                children(expr).into_iter().for_each(|child| self.operand(child, into));
+            }
+            _ if self.may_be_undefined(expr) => into.push(expr),
+            _ => {}
         }
     }
 
     fn may_be_undefined(&self, expr: &Ref<Expr>) -> bool {
         match expr.as_ref() {
             Expr::Var { span, .. } => self.documents.contains(span.text()),
-            Expr::Array { .. } | Expr::Set { .. } | Expr::Object { .. } => {
-                children(expr).into_iter().any(|child| self.may_be_undefined(child))
-            }
             Expr::ArrayCompr { .. } | Expr::SetCompr { .. } | Expr::ObjectCompr { .. } => false,
             Expr::String { .. }
             | Expr::RawString { .. }
@@ -162,14 +164,15 @@ impl Rewrite<'_> {
     fn expr(&mut self, expr: &Ref<Expr>) {
         self.children(expr);
         let Expr::Membership { .. } = expr.as_ref() else { return };
-        let operands: Vec<_> = children(expr).into_iter().filter(|child| self.may_be_undefined(child)).collect();
+        let mut operands = Vec::new();
+        children(expr).into_iter().for_each(|child| self.operand(child, &mut operands));
         if operands.is_empty() {
             return;
         }
-        let list: Vec<String> = operands.iter().map(|expr| self.flat(self.range(expr))).collect();
+        let list = self.list(&operands);
         let whole = self.range(expr);
         self.insert(whole.start, "[(".into());
-        self.insert(whole.end, format!("), {}][0]", list.join(", ")));
+        self.insert(whole.end, format!("), {list}][0]"));
     }
 
     fn children(&mut self, expr: &Ref<Expr>) {
@@ -198,6 +201,12 @@ impl Rewrite<'_> {
         };
         let start = if is_quote(start.checked_sub(1)) { start - 1 } else { start };
         start..if is_quote(Some(end)) { end + 1 } else { end }
+    }
+
+    /// The members of a list. Without its parentheses a union would make the list a comprehension: `[a | b]`.
+    fn list(&self, members: &[&Ref<Expr>]) -> String {
+        let texts: Vec<String> = members.iter().map(|expr| format!("({})", self.flat(self.range(expr)))).collect();
+        texts.join(", ")
     }
 
     /// A part of the text as it is rewritten, on one line where that can be.

@@ -181,6 +181,44 @@ holds contains `text last` if {
 	not "admin" in input.user.roles with input.user.roles as "x" in [input.s]
 }
 
+base := {"viewer"}
+
+joined(x) if x == {"v", "admin"}
+
+one(x) if x.a == 1
+
+holds contains `not base | {input.role} == {"viewer", "admin"}` if not base | {input.role} == {"viewer", "admin"}
+
+holds contains `not {"viewer", "admin"} == base | {input.role}` if not {"viewer", "admin"} == base | {input.role}
+
+holds contains `not joined({"v"} | {input.role})` if not joined({"v"} | {input.role})
+
+holds contains `not {1} | {input.n} == {1}` if { not {1} | {input.n} == {1} }
+
+holds contains `not ({1} | {input.n}) == {1}` if not ({1} | {input.n}) == {1}
+
+holds contains `not {1} | {input.n}` if { not {1} | {input.n} }
+
+holds contains `not {1, 5} & {input.n} == set()` if { not {1, 5} & {input.n} == set() }
+
+holds contains `not base | {input.role} == base with input.role as input.s` if {
+	not base | {input.role} == base with input.role as input.s
+}
+
+holds contains `not {"viewer"} | {input.role} in [base]` if { not {"viewer"} | {input.role} in [base] }
+
+holds contains `{1} | {input.n} in [{1}] == false` if ({1} | {input.n} in [{1}]) == false
+
+holds contains `not one({"b": 1, "a": input.n})` if not one({"b": 1, "a": input.n})
+
+holds contains `not {"b": 1, "a": input.n} in [{"b": 1, "a": 5}]` if not {"b": 1, "a": input.n} in [{"b": 1, "a": 5}]
+
+union_in := base | {input.role} in [base]
+
+object_in := {"b": 1, "a": input.n} in [{"b": 1, "a": 5}]
+
+nothing_else := [x | some x in [base, {1}]; not x | {input.role} == {"viewer", "admin"}]
+
 value := 4 in input.xs
 
 values := [4 in input.xs, "k", "a" in input.xs]
