@@ -3,6 +3,7 @@
 //! error of one request, and recursion the end of the stack.
 use crate::load::Finding;
 use crate::names;
+use crate::patterns;
 use crate::refs;
 use regorus::Value;
 use regorus::unstable::{Expr, Import, Module, Ref, Rule, RuleHead, Span};
@@ -88,6 +89,7 @@ pub fn check(modules: &[Ref<Module>], data: &Value) -> Result<Rules, Vec<Finding
     }
     findings.extend(modules.iter().filter_map(|module| clash_with_package(&rules, module)));
     findings.extend(refs::check(modules, &rules));
+    findings.extend(patterns::check(modules));
     if findings.is_empty() { Ok(rules) } else { Err(findings) }
 }
 

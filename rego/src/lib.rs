@@ -1,7 +1,8 @@
 //! Rego policies, evaluated in the process: the crate regorus behind `include/rego.h`.
 //!
 //! `abi` is the C side and the only unsafe code; `load` reads the files of a policy, `bundle` opens the archives among
-//! them; `check` refuses at load what the engine would only find out during an evaluation; `strict` rewrites what the engine
+//! them; `check` refuses at load what the engine would only find out during an evaluation, `patterns` what it would match
+//! or negate too loosely; `strict` rewrites what the engine
 //! takes for an answer and OPA for undefined; `eval` answers; `testing` runs the rules named `test_…`.
 //!
 //! The language is Rego v1, as in OPA 1.x without `--v0-compatible`: `import rego.v1` and `future.keywords` mean nothing
@@ -13,7 +14,7 @@
 //! neither `data` nor `input`; a default that is no constant; data at one place from two files; bundles whose roots
 //! overlap, or that hold what their roots do not permit.
 //!
-//! Refused here, though OPA has it: the built-in functions that regorus has not, or that ask the host or the network
+//! Refused here, though OPA has it: objects as patterns; the built-in functions that regorus has not, or that ask the host or the network
 //! (`http.send`, `opa.runtime`, `io.jwt.*`, `crypto.*`, `net.lookup_ip_addr`, `graphql.*`, `rego.*`, `json.match_schema`,
 //! …); signed bundles, delta bundles, bundles with WebAssembly.
 //!
@@ -32,6 +33,7 @@ pub mod check;
 pub mod eval;
 pub mod load;
 mod names;
+mod patterns;
 mod refs;
 mod strict;
 pub mod testing;

@@ -138,6 +138,9 @@ fn text<'a>(source: &Source, file: &'a File) -> Result<&'a str, Finding> {
 fn add_policy(engine: &mut Engine, source: &Source, file: &File) -> Result<(), Finding> {
     let name = format!("{}{}", source.prefix, file.name);
     let text = text(source, file)?;
+    if text.starts_with('\u{feff}') {
+        return Err(format!("{name}:1:1: a byte order mark: save the file as UTF-8 without one"));
+    }
     engine.add_policy(name, text.to_string()).map_err(|e| names::plain(&e))?;
     let (Some(manifest), Some(module)) = (&source.manifest, engine.get_modules().last()) else {
         return Ok(());

@@ -2,10 +2,11 @@
 use crate::check::{Path, Rules, alias};
 use crate::load::Finding;
 use crate::names;
+use crate::patterns;
 use regorus::unstable::{AssignOp, BUILTINS, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Names = BTreeSet<String>;
+pub type Names = BTreeSet<String>;
 
 /// One module's rules are walked with what its names mean.
 struct Walk<'a> {
@@ -221,7 +222,7 @@ impl Walk<'_> {
                 self.indexes(expr, names);
             }
             Expr::Call { fcn, params, .. } => {
-                self.call(fcn, params.len());
+                self.call(fcn, params);
                 params.iter().for_each(|param| self.expr(param, names));
             }
             Expr::Array { items, .. } | Expr::Set { items, .. } => items.iter().for_each(|item| self.expr(item, names)),
@@ -323,7 +324,8 @@ impl Walk<'_> {
         }
     }
 
-    fn call(&mut self, fcn: &Ref<Expr>, given: usize) {
+    fn call(&mut self, fcn: &Ref<Expr>, params: &[Ref<Expr>]) {
+        let given = params.len();
         let span = names::start(fcn);
         let parts: Option<Vec<String>> = names::parts(fcn).into_iter().collect();
         let name = parts.unwrap_or_default();
@@ -340,6 +342,9 @@ impl Walk<'_> {
             // One more is where the answer goes.
             Some(arity) if given != arity && given != arity + 1 => {
                 self.finding(span, &format!("{shown} takes {arity} arguments, not {given}"));
+            }
+            Some(arity) if given > arity => {
+                params.last().into_iter().for_each(|answer| patterns::pattern(answer, &mut self.findings));
             }
             Some(_) => {}
         }

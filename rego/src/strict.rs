@@ -234,7 +234,7 @@ impl Rewrite<'_> {
 }
 
 /// The expressions that an expression is made of, in the order of the text; of a comprehension its term.
-fn children(expr: &Ref<Expr>) -> Vec<&Ref<Expr>> {
+pub fn children(expr: &Ref<Expr>) -> Vec<&Ref<Expr>> {
     match expr.as_ref() {
         Expr::Array { items, .. } | Expr::Set { items, .. } => items.iter().collect(),
         Expr::Object { fields, .. } => fields.iter().flat_map(|(_, key, value)| [key, value]).collect(),

@@ -177,3 +177,74 @@ fn what_the_engine_itself_refuses() {
     assert!(said("default r := input.x").contains("a default is a constant"));
     assert!(said("default r := [1, lower(\"A\")]").contains("a default is a constant"));
 }
+
+#[test]
+fn objects_as_patterns() {
+    for body in [
+        "r if {\"a\": x} = input.o",
+        "r if input.o = {\"a\": _}",
+        "r := x if {\"a\": x} := input.o",
+        "r if [{\"a\": x}] = [input.o]",
+        "r if [{\"a\": 1}] = [input.x[i]]\nr if [{\"a\": 1}, 2] = [input.o, x]",
+        "f({\"a\": 1}) := true\nr := 1",
+        "f([{\"a\": x}]) := x\nr := 1",
+        "r if { some {\"a\": x} in input.xs }",
+        "r if { some [{}, _] in input.xs }",
+        "r if { some {\"a\": 1}, _ in input.xs }",
+        "r if input.o[{\"a\": x}]",
+        "r if walk(input, [_, {\"a\": 1}])",
+        "r := [x | {\"a\": x} = input.o]",
+        "r if { every y in [1] { {\"a\": x} = input.o; x == y } }",
+        "r if { y := 1; {\"a\": y} = input.o }",
+    ] {
+        assert!(said(body).contains("an object as a pattern is matched loosely"), "{body}: {}", said(body));
+    }
+    assert!(said("r if {\"a\": x} = input.o").starts_with("2:6: an object"));
+    for body in [
+        "r := x if { y := 1; x := {\"a\": y} }",
+        "r if { y := 1; {\"a\": y} == input.o }",
+        "r if { y := 1; x = {\"a\": y + 1}; x.a == 2 }",
+        "r if input.o = {\"a\": 1}",
+        "r if { x := input.o; x = {\"a\": 1} }",
+        "f(y) if input.o = {\"a\": y}\nr := 1",
+        "r := object.get(input, \"a\", {\"b\": 1})",
+        "r if { y := 1; is_object({\"a\": y}) }",
+    ] {
+        accepted(&[("p.rego", &format!("package p\n{body}\n"))]);
+    }
+}
+
+#[test]
+fn unsafe_below_not() {
+    for (body, name) in [
+        ("r if not input.o[_] == 1", "_"),
+        ("r if not input.o[k] == 1", "k"),
+        ("r if not input.n > input.xs[_]", "_"),
+        ("r if not startswith(input.xs[_], \"a\")", "_"),
+        ("r if { some k; not input.o[k] }", "k"),
+        ("s := 1\nr if { some s; not s }", "s"),
+        ("r if { some _, v in input.xs; not input.o[_] == v }", "_"),
+        ("r := [1 | not input.o[_]]", "_"),
+        ("r if { every _ in [1] { not input.o[_] } }", "_"),
+        ("r if not input.o with input.x as input.y[_]", "_"),
+        ("f(_) if not input.o[_]\nr := 1", "_"),
+        ("r if { false } else if not input.o[_]", "_"),
+        ("r if { count([k | input.o[k]]) > 0; not input.o[k] }", "k"),
+    ] {
+        assert!(said(body).contains(&format!("var {name} is unsafe")), "{body}: {}", said(body));
+    }
+    for body in [
+        "r if { input.o[k]; not input.p[k] == 1 }",
+        "r if not count([1 | input.o[_] == 1]) > 0",
+        "r if not count([k | some k; input.o[k] == 1]) > 0",
+        "r if { every k, v in input.o { not input.p[k] == v } }",
+        "f(x, [y]) if not x == y\nr := 1",
+        "r if { walk(input, [path, value]); not path == value }",
+        "s := 1\nr if not s",
+        "r if { [a, b] = input.xs; not a == b }",
+        "r if { some i; x = input.xs[i]; not x }",
+        "r[k] := 1 if { some k, _ in input.o; not input.p[k] }",
+    ] {
+        accepted(&[("p.rego", &format!("package p\n{body}\n"))]);
+    }
+}

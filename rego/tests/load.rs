@@ -43,6 +43,10 @@ fn every_file_that_does_not_parse_is_named() {
     assert!(lines[0].starts_with("a.rego:2:") && lines[1].starts_with("b.rego:3:"), "{error}");
     let files = vec![file("c.rego", b"package c\n# \xff")];
     assert_eq!(Policies::create(files, "data.c").err().unwrap(), ["c.rego: no UTF-8"]);
+    assert_eq!(
+        refused(&[("c.rego", "\u{feff}package c\n")], "data.c"),
+        "c.rego:1:1: a byte order mark: save the file as UTF-8 without one"
+    );
 }
 
 #[test]

@@ -42,7 +42,7 @@ REFUSED = """
 BUILTINS = """
 ## Built-in functions that are refused
 
-A policy that calls one of them is not loaded; `policy.engine` over HTTP has them all.
+A policy that calls one of them is not loaded; OPA over HTTP (`policy.url`) has them all.
 
 """
 END = """

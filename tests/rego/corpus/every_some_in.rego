@@ -48,8 +48,6 @@ some_pattern := [b | some [a, b] in [[1, 2], [1, 3], [2, 4]]; a == 1]
 
 some_literal_pattern := [b | some [1, b] in [[1, 2], [1, 3], [2, 4]]]
 
-some_object_pattern := [n | some {"name": n} in [{"name": "a"}, {"name": "b"}, {"name": "c", "x": 1}]]
-
 some_declared := [i | some i; input.xs[i] == input.x]
 
 some_keys := [k | some k, 2 in input.o]

@@ -58,9 +58,7 @@ by_pattern("x") := "text"
 
 by_pattern([a, b]) := a + b
 
-by_pattern({"k": v}) := v
-
-patterns := [by_pattern(1), by_pattern("x"), by_pattern([1, 2]), by_pattern({"k": "v"})]
+patterns := [by_pattern(1), by_pattern("x"), by_pattern([1, 2])]
 
 no_pattern := by_pattern(2)
 
@@ -117,8 +115,6 @@ negated_undefined if not input.nowhere
 negated_comparison if not input.n > 100
 
 unify := y if [1, y] = [1, input.n]
-
-unify_object := v if {"a": v} = {"a": input.name}
 
 unify_both := [x, y] if {
 	[x, 2] = [1, y]

@@ -1,0 +1,3 @@
+package bad
+
+allow if not input.o[k] == 1

@@ -1,0 +1,6 @@
+package bad
+
+allow if {
+	some k
+	not input.o[k] == 1
+}

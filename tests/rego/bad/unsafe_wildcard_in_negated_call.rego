@@ -1,0 +1,3 @@
+package bad
+
+allow if not startswith(input.xs[_], "a")

@@ -1,0 +1,5 @@
+package refused
+
+f({"a": 1}) := true
+
+allow if f(input.o)

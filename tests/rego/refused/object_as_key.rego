@@ -1,0 +1,5 @@
+package refused
+
+s contains input.o
+
+allow if s[{"a": x}]

@@ -1,0 +1,6 @@
+package refused
+
+allow if {
+	some {"name": n} in input.xs
+	n == "a"
+}

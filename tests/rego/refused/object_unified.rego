@@ -1,0 +1,3 @@
+package refused
+
+allow if input.o = {"a": _}

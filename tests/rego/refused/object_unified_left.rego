@@ -1,0 +1,6 @@
+package refused
+
+allow if {
+	{"a": x} = input.o
+	x == 1
+}

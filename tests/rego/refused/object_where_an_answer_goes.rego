@@ -1,0 +1,3 @@
+package refused
+
+allow if walk(input, [_, {"a": 1}])
