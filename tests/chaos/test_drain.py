@@ -153,8 +153,9 @@ def test_killed_and_restarted(parts, doorward, request):
         return row.began + row.ms / 1000
     lost = [row for row in rows if row.status == 0]
     in_flight = [row for row in lost if any(row.began <= killed <= end(row) + 0.01 for killed, _ in gaps)]
-    nobody = [row for row in lost if row.how in ("refused", "unreachable", "reset", "closed", "IncompleteReadError",
-                                                 "ConnectionError", "ConnectionRefusedError", "ConnectionResetError")
+    nobody = [row for row in lost if row.how in ("refused", "unreachable", "reset", "closed", "crossed",
+                                                 "IncompleteReadError", "ConnectionError", "ConnectionRefusedError",
+                                                 "ConnectionResetError")
               and any(killed <= row.began <= back for killed, back in gaps)]
     elsewhere = [row for row in lost if row not in in_flight and row not in nobody]
     assert not elsewhere, elsewhere[:5]
