@@ -117,16 +117,14 @@ def issuer(lab, name="bench", secret=None):
 
 
 def doorward(lab, api, access="authorized", log=False, core=PROXY_CORE, name="doorward", **members):
-    """members: replace those of the configuration below, by name; engine: the port of another policy engine; name: of its
-    files, where several run at once."""
+    """members: replace those of the configuration below, by name; name: of its files, where several run at once."""
     port, admin = free_port(), free_port()
-    engine = members.pop("engine", None) or lab.engine().port
     config = {
         "listen": {"address": f"127.0.0.1:{port}", "max_connections": 100000, "idle_timeout_ms": 600000},
         "admin": {"address": f"127.0.0.1:{admin}"},
         "upstream": {"url": f"http://127.0.0.1:{api}"},
         "tokens": {"issuers": [issuer(lab)]},
-        "policy": {"url": f"http://127.0.0.1:{engine}/v1/data/bench/allow"},
+        "policy": {"url": f"http://127.0.0.1:{lab.engine().port}/v1/data/bench/allow"},
         "decisions": {"ttl_s": 3600},
         "grant": {"header": GRANT},
         "routes": [{"prefix": "/api", "access": access}],

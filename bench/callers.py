@@ -61,11 +61,11 @@ def unique(bench):
     """Each URL is a new one: a question to the policy engine each time. With a stub that says yes, and with the real OPA."""
     lab, api, engine = bench.lab, bench.lab.api(), bench.lab.engine()
     requests = lab.requests([("GET", "/api/things/{n}", "Bearer " + lab.token)], "unique")
-    opa = lab.opa(POLICY)
+    opa = lab.opa("bench", lab.write("bench.rego", POLICY))
 
     def run(name):
         asks_stub = name != "doorward, OPA"
-        start = arms.ARMS.get(name) or (lambda lab, port: arms.doorward(lab, port, engine=opa))
+        start = arms.ARMS.get(name) or (lambda lab, port: arms.doorward(lab, port, policy={"url": opa.url + "/v1/data/bench/allow"}))
         with lab.running(start(lab, api.port)) as proxy:
             closed(bench, proxy, api, requests, CONNECTIONS, 2000)
             values = closed(bench, proxy, api, requests, CONNECTIONS, bench.pick(30000, 10000), engine if asks_stub else None,

@@ -175,6 +175,25 @@ class Stub:
         return now
 
 
+class Opa:
+    """The real OPA; url: where its API is, in the words of policy.url."""
+
+    def __init__(self, lab, policies, unix):
+        port = free_port()
+        addresses = [f"127.0.0.1:{port}"]
+        self.url = f"http://{addresses[0]}"
+        if unix:
+            addresses.append(f"unix://{lab.dir}/opa-{port}.sock")
+            self.url = f"unix:{lab.dir}/opa-{port}.sock:"
+        log = lab.log(f"opa-{port}")
+        command = [lab.opa_program(), "run", "--server", "--log-level", "error", "--ignore", "*_test.rego", policies]
+        self.process = lab.spawn(OTHERS_CORE, command + [word for one in addresses for word in ("--addr", one)], stdout=log, stderr=log)
+        wait_for("OPA", self.process, lambda: get(port, "/health"))
+
+    def pids(self):
+        return tree(self.process.pid)
+
+
 class Proxy:
     """A running arm. port None: direct, and the port is the API's."""
 
@@ -224,16 +243,16 @@ class Lab:
         return path
 
     def api(self, delay_us=0, answer_bytes=1024):
-        return self._stub("--answer-bytes", str(answer_bytes), "--delay-us", str(delay_us), "--count", GRANT + ": ")
+        return self.stub("--answer-bytes", str(answer_bytes), "--delay-us", str(delay_us), "--count", GRANT + ": ")
 
     def engine(self):
         """Says true to everything; also what a proxy asks that wants no more than a 200."""
-        return self._stub("--answer", '{"result":true}')
+        return self.stub("--answer", '{"result":true}')
 
     def profiles(self):
-        return self._stub("--answer", '{"id":"bench","roles":["reader"]}')
+        return self.stub("--answer", '{"id":"bench","roles":["reader"]}')
 
-    def _stub(self, *arguments):
+    def stub(self, *arguments):
         """The one that runs; a new one where it died, so that one part's trouble is not that of all behind it."""
         if arguments not in self.stubs or self.stubs[arguments].process.poll() is not None:
             self.stubs[arguments] = Stub(self, *arguments)
@@ -251,22 +270,16 @@ class Lab:
                 if stub.process.poll() is None:
                     os.sched_setaffinity(stub.process.pid, {OTHERS_CORE})
 
-    def opa(self, policy):
-        """The real one, on the core of the others: its port, or None where it is not."""
-        program = shutil.which("opa")
-        if not program:
-            return None
-        if "opa" in self.stubs and self.stubs["opa"][1].poll() is not None:
-            del self.stubs["opa"]
-        if "opa" not in self.stubs:
-            port = free_port()
-            path = self.write("bench.rego", policy)
-            log = self.log("opa")
-            process = self.spawn(OTHERS_CORE, [program, "run", "--server", "--addr", f"127.0.0.1:{port}", "--log-level",
-                                               "error", path], stdout=log, stderr=log)
-            wait_for("OPA", process, lambda: get(port, "/health"))
-            self.stubs["opa"] = port, process
-        return self.stubs["opa"][0]
+    @staticmethod
+    def opa_program():
+        return shutil.which("opa")
+
+    def opa(self, name, policies, unix=False):
+        """The real one, on the core of the others, with a file or folder of policies; None where it is not installed."""
+        key = "opa", name, unix
+        if self.opa_program() and (key not in self.stubs or self.stubs[key].process.poll() is not None):
+            self.stubs[key] = Opa(self, policies, unix)
+        return self.stubs.get(key)
 
     @contextlib.contextmanager
     def running(self, proxy, path="/api/ready", token=True):

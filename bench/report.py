@@ -199,6 +199,37 @@ def miss(f, v, plots):
                ["", "p50 µs", "CPU µs/req"], rows)
 
 
+def embedded(f, v, plots):
+    rows, shown, engines = [], [], ("embedded", "OPA, loopback", "OPA, UNIX socket")
+    policies = sorted({arm.split(": ")[1] for arm in f.arms("embedded")})
+    for policy in policies or ["cwms"]:
+        inside, *outside = (f"doorward: {policy}: {engine}" for engine in engines)
+        v.add("embedded", f"{policy}: an unknown path in all, p50, µs", f.values("embedded", inside, "p50_us"), 150, "{:.0f}")
+        v.add("embedded", f"{policy}: CPU of an unknown path, µs", f.values("embedded", inside, "all_us"), 150, "{:.0f}")
+        for arm in outside:
+            v.add("embedded", f"{policy}: CPU of {arm.split(': ')[2]} ÷ embedded", f.ratios("embedded", arm, inside, "all_us"), 5, "{:.1f}",
+                  least=True)
+        for arm in (inside, *outside):
+            values = f.values("embedded", arm, "all_us")
+            if not values:
+                rows.append((arm.partition(": ")[2], "no run counts") + ("",) * 7)
+                continue
+            shown.append((arm.partition(": ")[2], median(values), values[0], values[-1], arm == inside))
+            cold = sorted(line["p50_us"] - line["known_p50_us"] for line in f.of("embedded", arm))
+            rows.append((arm.partition(": ")[2], *(spread(f.values("embedded", arm, key), "{:.0f}") for key in ("p50_us", "p99_us")),
+                         spread(cold, "{:.0f}"), *(spread(f.values("embedded", arm, key), "{:.0f}") for key in ("cpu_us", "opa_us")),
+                         spread(f.ratios("embedded", arm, inside, "all_us"), "{:.1f}"),
+                         *(spread(f.values("embedded", arm, key), form) for key, form in (
+                             ("many_rps", "{:,.0f}"), ("many_cpu_us", "{:.0f}")))))
+    if shown:
+        plots["embedded"] = plot.bars("CPU of a path not asked before, Doorward and OPA together, µs (range)", shown)
+    return "### Policies inside, or asked\n\nA path that nobody asked for yet, of a known user: decided by the policies of `policies/` in " \
+           "the process, or by the real OPA with the same ones, over loopback or a UNIX socket. One request at a time; p50 and p99 " \
+           "are of the whole request, the way to the API included, and `added` is what is over the p50 of a known path. The last " \
+           "two: 32 connections, each URL a new one.\n\n" + table(
+               ["", "p50 µs", "p99 µs", "added µs", "CPU µs", "of OPA", "CPU in all ÷ embedded", "unique URLs/s", "CPU µs"], rows)
+
+
 MICRO_LIMITS = {"forward-94": (5, 15), "forward-4096": (5, 15), "forward-cold": (None, None)}
 
 
@@ -263,7 +294,7 @@ def growth(f, v, plots):
 
 
 def scaling(f, v, plots):
-    texts = []
+    texts, bars = [], []
     for kind, peer in (("cached", "haproxy"), ("unique", "nginx auth_request, asked")):
         part = f"scaling {kind}"
         found = {arm: scaled(f, part, arm) for arm in ("doorward", peer)}
@@ -274,6 +305,8 @@ def scaling(f, v, plots):
               part=part, least=True, note=f"{peer}: " + spread(sorted(one["reached"] for one in theirs), "{:.2f}"))
         both = sorted(a["rate"] / b["rate"] for a in ours for b in theirs if a["repetition"] == b["repetition"])
         v.add("workers", f"{kind}: rate, 2 workers ÷ 1, ÷ that of {peer}", both, 0.95, part=part, least=True)
+        bars += [(f"{kind}: {arm}", median(rates), rates[0], rates[-1], arm == "doorward")
+                 for arm, rates in ((arm, sorted(one["rate"] for one in found[arm])) for arm in found) if rates]
         rows = []
         for arm in found:
             for n in (1, 2):
@@ -284,6 +317,8 @@ def scaling(f, v, plots):
                         if n == 2 else ("", ""))))
         texts.append(f"{kind.capitalize()}:\n\n" + table(["workers or threads", "req/s", "CPU µs/req", "of the load", "of API and engine",
                                                        "rate ÷ with one", "possible"], rows))
+    if bars:
+        plots["scaling"] = plot.bars("Rate with two workers against one, on two cores that all share (range)", bars)
     return "### Two workers\n\nProxy, load, API and policy engine share two cores, none pinned; 64 connections, closed loop. " \
            "What a request takes of all of them with one worker says what rate two cores leave, and so what a second worker can " \
            "bring: that is `possible`. Cached, the proxy's own part is the smaller one; unique URLs are asked of the engine each " \
@@ -303,7 +338,7 @@ def scaled(f, part, arm):
     return sorted(found, key=lambda one: one["cpu"])
 
 
-PARTS = [cost, wait, trial, users, chain, unique, miss, micro, memory, growth, scaling]
+PARTS = [cost, wait, trial, users, chain, unique, miss, embedded, micro, memory, growth, scaling]
 
 
 def machine(f, path):

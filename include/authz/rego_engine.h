@@ -35,6 +35,8 @@ struct rego_engine *rego_engine_create(const struct rego_source *files, size_t n
 struct rego_engine *rego_engine_again(const struct rego_engine *e);
 void rego_engine_destroy(struct rego_engine *e); /* NULL: nothing */
 uint64_t rego_engine_revision(const struct rego_engine *e); /* of the files' contents; not 0 */
+/* Is the rule compiled, which makes it several times cheaper? Else it is interpreted. */
+bool rego_engine_is_compiled(const struct rego_engine *e);
 
 /* input: JSON, what a policy sees as `input`. May be called on any thread; touches nothing but e and out. */
 void rego_engine_evaluate(struct rego_engine *e, struct slice input, int64_t limit_ms, size_t answer_bytes,

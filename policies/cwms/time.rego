@@ -84,9 +84,7 @@ embargo_end_ns := ctx.timestamp_ns + (embargo_hours * hour_ns) if {
 embargo_hours := 168 if {
 	id_text(ctx.ts_group_id)
 	count(group_hours) == 0
-}
-
-embargo_hours := max(group_hours) if {
+} else := max(group_hours) if {
 	count(group_hours) > 0
 	every hours in group_hours {
 		is_number(hours)
@@ -104,9 +102,9 @@ group_hours contains hours if {
 }
 
 # Ids come as numbers or as texts.
-id_text(x) := x if is_string(x)
-
-id_text(x) := format_int(x, 10) if {
+id_text(x) := x if {
+	is_string(x)
+} else := format_int(x, 10) if {
 	is_number(x)
 	x == floor(x)
 }
@@ -142,9 +140,9 @@ lifetime := {"ttl": max([0, floor((min(turns_ns) - now_ns) / second_ns)])} if {
 
 turns_ns contains now_ns + (kept_s * second_ns)
 
-# A shift begins and ends on the hour of its zone.
-next_hour_ns := ((now_ns + hour_ns) - (seconds_past * second_ns)) - (now_ns % second_ns) if {
-	seconds_past := (shift_clock[1] * 60) + shift_clock[2]
+# A shift begins and ends on the hour of its zone. The second that runs counts as past: early by a part of it, never late.
+next_hour_ns := (now_ns + hour_ns) - (seconds_past * second_ns) if {
+	seconds_past := ((shift_clock[1] * 60) + shift_clock[2]) + 1
 }
 
 turns_ns contains next_hour_ns if {

@@ -195,7 +195,7 @@ lifetimes := {
 	"shift, mid hour": {"user": operator(6, 18, "UTC"), "do": "create", "context": manual, "at": day, "allow": true, "ttl": 300},
 	"shift ends": {
 		"user": operator(6, 18, "UTC"), "do": "create", "context": manual,
-		"at": at("2026-03-10T17:58:20Z"), "allow": true, "ttl": 100,
+		"at": at("2026-03-10T17:58:20Z"), "allow": true, "ttl": 99,
 	},
 	"shift ends within the second": {
 		"user": operator(6, 18, "UTC"), "do": "create", "context": manual,
@@ -203,7 +203,7 @@ lifetimes := {
 	},
 	"shift begins": {
 		"user": operator(6, 18, "UTC"), "do": "create", "context": manual,
-		"at": at("2026-03-10T05:59:50Z"), "allow": false, "ttl": 10,
+		"at": at("2026-03-10T05:59:50Z"), "allow": false, "ttl": 9,
 	},
 	"shift is far": {
 		"user": operator(6, 18, "UTC"), "do": "create", "context": manual,
@@ -211,7 +211,7 @@ lifetimes := {
 	},
 	"half an hour": {
 		"user": operator(6, 18, "Asia/Kolkata"), "do": "create", "context": manual,
-		"at": at("2026-01-10T12:29:00Z"), "allow": true, "ttl": 60,
+		"at": at("2026-01-10T12:29:00Z"), "allow": true, "ttl": 59,
 	},
 	"correction ends": {
 		"user": operator(6, 18, "UTC"), "do": "update", "at": day, "allow": true, "ttl": 7,

@@ -44,6 +44,8 @@ struct rego *rego_again(const struct rego *r);
 void rego_free(struct rego *r); /* NULL: nothing */
 /* Not 0; the same for the same files. Of their contents, with .manifest's revision among them. */
 uint64_t rego_revision(const struct rego *r);
+/* Is the rule compiled to instructions, which are several times faster? Else it is interpreted, with the same answers. */
+bool rego_is_compiled(const struct rego *r);
 
 /* input: one JSON value. text: the answer or the error, always made. */
 enum rego_outcome rego_eval(struct rego *r, const char *input, size_t n, const struct rego_limits *limits,

@@ -170,6 +170,13 @@ pub unsafe extern "C" fn rego_revision(r: *const Policies) -> u64 {
 /// # Safety
 /// As rego.h says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn rego_is_compiled(r: *const Policies) -> bool {
+    unsafe { r.as_ref() }.is_some_and(Policies::is_compiled)
+}
+
+/// # Safety
+/// As rego.h says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn rego_eval(
     r: *mut Policies,
     input: *const c_char,

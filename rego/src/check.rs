@@ -83,6 +83,7 @@ pub fn check(modules: &[Ref<Module>], data: &Value) -> Result<Rules, Vec<Finding
         }
         findings.extend(imports(&module.imports));
     }
+    findings.extend(imports_of_packages(modules, &rules));
     for (path, definitions) in &rules.by_path {
         findings.extend(clash(&rules, path, definitions));
         findings.extend(clash_with_data(path, definitions, data));
@@ -169,6 +170,42 @@ fn imports(imports: &[Import]) -> Vec<Finding> {
         if let Some(name) = alias(import) {
             if !seen.insert(name.clone()) {
                 findings.push(finding(span, &format!("{name} is imported already")));
+            }
+        }
+    }
+    findings
+}
+
+/// The engine takes the imports of one file for those of all files of its package, and looks for rules and built-in
+/// functions of their names first or last.
+fn imports_of_packages(modules: &[Ref<Module>], rules: &Rules) -> Vec<Finding> {
+    let mut seen: BTreeMap<(Path, String), Path> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for module in modules {
+        let package = names::static_path(&module.package.refr);
+        for import in &module.imports {
+            let (target, Some(name)) = (names::static_path(&import.refr), alias(import)) else { continue };
+            if matches!(target.first().map(String::as_str), Some("rego" | "future")) {
+                continue;
+            }
+            let span = names::start(&import.refr);
+            let own: Path = package.iter().cloned().chain([name.clone()]).collect();
+            let is_elsewhere = |other: &&Ref<Module>| {
+                names::static_path(&other.package.refr) == package
+                    && !other.imports.iter().any(|import| alias(import).as_ref() == Some(&name))
+            };
+            if refs::is_namespace(&name) && modules.iter().any(|other| is_elsewhere(&other)) {
+                findings
+                    .push(finding(span, &format!("{name} is the name of built-in functions: import it `as` another")));
+            }
+            if rules.by_path.contains_key(&own) || rules.below(&own).next().is_some() {
+                findings.push(finding(span, &format!("{name} is a rule of this package: import it `as` another name")));
+            }
+            if seen.insert((package.clone(), name.clone()), target.clone()).is_some_and(|other| other != target) {
+                let what = format!(
+                    "{name} is imported from elsewhere by another file of this package: import it `as` another name"
+                );
+                findings.push(finding(span, &what));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Answers: one rule, one input after the other.
 use crate::check::{Kind, Rules};
 use crate::load::{self, File, Finding};
+use crate::machine::Machine;
 use crate::names;
 use regorus::utils::limits::ExecutionTimerConfig;
 use regorus::{Engine, Value};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Steps of an evaluation between two looks at the clock: a step takes a microsecond at most, unless it is one call of a
 /// built-in function over much data.
-const STEPS: NonZeroU32 = NonZeroU32::new(32).unwrap();
+pub const STEPS: NonZeroU32 = NonZeroU32::new(32).unwrap();
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
@@ -33,6 +34,7 @@ pub struct Policies {
     base: Engine,
     engine: Engine,
     entry: Entry,
+    machine: Option<Machine>,
     pub revision: u64,
 }
 
@@ -47,17 +49,33 @@ impl Policies {
     pub fn create(files: Vec<File>, rule: &str) -> Result<Policies, Vec<Finding>> {
         let loaded = load::load(files, false)?;
         let entry = entry(&loaded.rules, rule).map_err(|finding| vec![finding])?;
-        Ok(Policies { base: loaded.engine.clone(), engine: loaded.engine, entry, revision: loaded.revision })
+        let machine = match &entry {
+            Entry::Rule(text) => names::parse_path(text).and_then(|path| Machine::compile(&loaded, &path)),
+            Entry::Query(_) => None,
+        };
+        Ok(Policies { base: loaded.engine.clone(), engine: loaded.engine, entry, machine, revision: loaded.revision })
     }
 
     pub fn again(&self) -> Policies {
         let (base, entry) = (self.base.clone(), self.entry.clone());
-        Policies { engine: base.clone(), base, entry, revision: self.revision }
+        let machine = self.machine.as_ref().and_then(Machine::again);
+        Policies { engine: base.clone(), base, entry, machine, revision: self.revision }
+    }
+
+    /// Is the rule evaluated by the register machine?
+    pub fn is_compiled(&self) -> bool {
+        self.machine.is_some()
+    }
+
+    /// Evaluates by the interpreter from now on.
+    pub fn interpret(&mut self) {
+        self.machine = None;
     }
 
     /// Forgets whatever an evaluation left behind.
     pub fn reset(&mut self) {
         self.engine = self.base.clone();
+        self.machine = self.machine.as_ref().and_then(Machine::again);
     }
 
     pub fn eval(&mut self, input: &str, limits: &Limits) -> Outcome {
@@ -65,6 +83,16 @@ impl Policies {
             Ok(input) => input,
             Err(e) => return Outcome::Failed(format!("the input: {}", names::plain(&e))),
         };
+        let begun = Instant::now();
+        if let Some(machine) = &mut self.machine {
+            let value = machine.eval(limits, input.clone());
+            if let Some(outcome) = over(limits, begun) {
+                return outcome;
+            }
+            if let Some(value) = value {
+                return said(value, limits);
+            }
+        }
         let outcome = match &self.entry {
             Entry::Rule(path) => answer(&mut self.engine, limits, input, |engine| engine.eval_rule(path.clone())),
             Entry::Query(text) => answer(&mut self.engine, limits, input, |engine| query(engine, text)),
@@ -120,12 +148,17 @@ pub fn value(
     engine.set_input(input);
     let begun = Instant::now();
     let result = ask(engine);
-    // The clock decides, not the error: the engine loses the kind of an error that passes through a function, and may
-    // even go on without it.
-    if !limits.time.is_zero() && begun.elapsed() > limits.time {
-        return Err(Outcome::Limit(format!("over its time of {} ms", limits.time.as_secs_f64() * 1e3)));
+    if let Some(outcome) = over(limits, begun) {
+        return Err(outcome);
     }
     result.map_err(|e| Outcome::Failed(names::plain(&e)))
+}
+
+/// The clock decides, not the error: the engine loses the kind of an error that passes through a function, and may even go
+/// on without it.
+fn over(limits: &Limits, begun: Instant) -> Option<Outcome> {
+    let is_over = !limits.time.is_zero() && begun.elapsed() > limits.time;
+    is_over.then(|| Outcome::Limit(format!("over its time of {} ms", limits.time.as_secs_f64() * 1e3)))
 }
 
 fn answer(
@@ -138,13 +171,19 @@ fn answer(
     let _ = engine.take_prints(); // nobody reads them here
     match result {
         Err(outcome) => outcome,
-        Ok(Value::Undefined) => Outcome::Undefined,
-        Ok(value) => match serde_json::to_string(&value) {
-            Err(e) => Outcome::Failed(format!("the answer: {e}")),
-            Ok(text) if limits.answer_bytes > 0 && text.len() > limits.answer_bytes => {
-                Outcome::Limit(format!("an answer of more than {} bytes", limits.answer_bytes))
-            }
-            Ok(text) => Outcome::Answered(text),
-        },
+        Ok(value) => said(value, limits),
+    }
+}
+
+fn said(value: Value, limits: &Limits) -> Outcome {
+    if value == Value::Undefined {
+        return Outcome::Undefined;
+    }
+    match serde_json::to_string(&value) {
+        Err(e) => Outcome::Failed(format!("the answer: {e}")),
+        Ok(text) if limits.answer_bytes > 0 && text.len() > limits.answer_bytes => {
+            Outcome::Limit(format!("an answer of more than {} bytes", limits.answer_bytes))
+        }
+        Ok(text) => Outcome::Answered(text),
     }
 }

@@ -3,7 +3,8 @@
 //! `abi` is the C side and the only unsafe code; `load` reads the files of a policy, `bundle` opens the archives among
 //! them; `check` refuses at load what the engine would only find out during an evaluation, `patterns` what it would match
 //! or negate too loosely; `strict` rewrites what the engine
-//! takes for an answer and OPA for undefined; `eval` answers; `testing` runs the rules named `test_…`.
+//! takes for an answer and OPA for undefined; `eval` answers: plain rules (`plain`) by the engine's register machine
+//! (`machine`), others by its interpreter; `testing` runs the rules named `test_…`, interpreted.
 //!
 //! The language is Rego v1, as in OPA 1.x without `--v0-compatible`: `import rego.v1` and `future.keywords` mean nothing
 //! more, a bundle whose manifest asks for v0 is refused. Built-in functions that fail are undefined, as in OPA without
@@ -32,8 +33,10 @@ pub mod bundle;
 pub mod check;
 pub mod eval;
 pub mod load;
+mod machine;
 mod names;
 mod patterns;
+mod plain;
 mod refs;
 mod strict;
 pub mod testing;

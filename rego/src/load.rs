@@ -22,6 +22,9 @@ pub struct Loaded {
     pub engine: Engine,
     pub rules: check::Rules,
     pub revision: u64,
+    /// For the register machine: files with their texts, and the data.
+    pub guarded: Vec<(String, String)>,
+    pub data: Value,
 }
 
 /// The files of one bundle, or those that stand beside all bundles.
@@ -60,18 +63,20 @@ pub fn load(files: Vec<File>, with_tests: bool) -> Result<Loaded, Vec<Finding>> 
     let modules = engine.get_modules().clone();
     let rules = check::check(&modules, &data)?;
     let mut engine = new_engine();
+    let mut guarded = Vec::new();
     for module in &modules {
         let source = &module.package.span.source;
-        let text = strict::rewrite(module, &rules).unwrap_or_else(|| source.get_contents().clone());
-        engine.add_policy(source.get_path().clone(), text).map_err(|e| vec![names::plain(&e)])?;
+        let text = |guards| strict::rewrite(module, &rules, guards).unwrap_or_else(|| source.get_contents().clone());
+        engine.add_policy(source.get_path().clone(), text(false)).map_err(|e| vec![names::plain(&e)])?;
+        guarded.push((source.get_path().clone(), text(true)));
     }
-    engine.add_data(data).map_err(|e| vec![names::plain(&e)])?;
+    engine.add_data(data.clone()).map_err(|e| vec![names::plain(&e)])?;
     // The engine compiles at its first question; what it refuses then belongs here.
     engine.eval_query("true".into(), false).map_err(|e| vec![names::plain(&e)])?;
-    Ok(Loaded { engine, rules, revision: revision(&sources) })
+    Ok(Loaded { engine, rules, revision: revision(&sources), guarded, data })
 }
 
-fn new_engine() -> Engine {
+pub fn new_engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_strict_builtin_errors(false);
     engine.set_gather_prints(true);

@@ -108,7 +108,7 @@ fn query(query: &Query, outside: &Scope, findings: &mut Vec<Finding>) -> Scope {
 }
 
 /// The names that a statement declares, and those to which it gives a value.
-fn binds(literal: &Literal, declared: &mut Names, values: &mut Names) {
+pub fn binds(literal: &Literal, declared: &mut Names, values: &mut Names) {
     match literal {
         Literal::SomeVars { vars, .. } => declared.extend(vars.iter().map(|span| span.text().to_string())),
         Literal::SomeIn { key, value, collection, .. } => {

@@ -284,10 +284,10 @@ impl Walk<'_> {
             return;
         }
         if root == "data" {
-            self.uses.push(rest.to_vec());
+            self.data(refr, rest.to_vec());
         } else if let Some(target) = self.imports.get(root) {
             if target.first().is_some_and(|root| root == "data") {
-                self.uses.push(target.iter().skip(1).cloned().map(Some).chain(rest.iter().cloned()).collect());
+                self.data(refr, target.iter().skip(1).cloned().map(Some).chain(rest.iter().cloned()).collect());
             }
         } else {
             // A name of this package, or a variable that the engine has an eye on.
@@ -301,6 +301,22 @@ impl Walk<'_> {
             self.mentioned.insert(root.clone());
             self.uses.push(self.package.iter().cloned().map(Some).chain(parts.iter().cloned()).collect());
         }
+    }
+
+    /// A reference to data. The engine does not evaluate rules of the package at hand that a variable part leads to, and a raw
+    /// text is a variable part for it.
+    fn data(&mut self, refr: &Ref<Expr>, path: Vec<Option<String>>) {
+        if has_raw(refr) {
+            self.finding(names::start(refr), "a raw string in a reference to data: write it in double quotes");
+        }
+        let is_own = |found: &&Path| found.starts_with(&self.package);
+        if path.contains(&None) && matching(self.rules, &path).iter().any(is_own) {
+            self.finding(
+                names::start(refr),
+                "a reference with a variable part that may lead to rules of its own package: name the rules",
+            );
+        }
+        self.uses.push(path);
     }
 
     /// The path of the function that a name means, when it is one of the policies'.
@@ -355,8 +371,21 @@ impl Walk<'_> {
     }
 }
 
+fn has_raw(refr: &Ref<Expr>) -> bool {
+    match refr.as_ref() {
+        Expr::RefBrack { refr, index, .. } => matches!(index.as_ref(), Expr::RawString { .. }) || has_raw(refr),
+        Expr::RefDot { refr, .. } => has_raw(refr),
+        _ => false,
+    }
+}
+
+/// Is this the name before the dot of built-in functions?
+pub fn is_namespace(name: &str) -> bool {
+    BUILTINS.keys().any(|builtin| builtin.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
 /// The number of arguments of a built-in function; those with `__` are the engine's own.
-fn builtin(name: &str) -> Option<usize> {
+pub fn builtin(name: &str) -> Option<usize> {
     if name.starts_with("__") {
         return None;
     }

@@ -8,11 +8,28 @@
 //!   `not input.n > 100 with data.a as 1` is `[(input.n)] with data.a as 1; not input.n > 100 with data.a as 1`
 //!   `v := input.x in input.xs`           is `v := [(input.x in input.xs), (input.x), (input.xs)][0]`
 //!
+//! It loses the order of statements around `every`, which it takes to need no more than its domain, and around `x := z`. In
+//! a rule with `else` the head's value is not tied to its own body, nor needs to be defined for the chain to end. And one
+//! member of a set or object that is undefined takes all others with it:
+//!
+//!   `every k in input.ks { o[x] == k }`   is `every k in [input.ks, x][0] { o[x] == k }`
+//!   `every k in xs { o[k] == 1 }`         is `every k in xs { o[[k][0]] == 1 }`, else a loop over `o`
+//!   `x := z`                              is `x := [z][0]`
+//!   `r := o[x] if { x := k } else := 1`   is `r := __value if { x := k; __value := o[x] } else := 1`
+//!   `r contains x.a if some x in xs`      is `r contains __value if { some x in xs; __value := x.a }`
+//!
+//! For the register machine (`machine`), which goes on after `x := input.n` without `input.n`, there is a second text in
+//! which `x == x` stands behind it.
+//!
 //! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are; the column of an error in
 //! an evaluation is that of the rewritten line. `==` is unification in OPA's eyes, whose operands stay inside of the `not`.
 use crate::check::{Rules, alias};
 use crate::names;
-use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead};
+use crate::patterns::binds;
+use crate::refs::{Names, variables};
+use regorus::unstable::{
+    AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleAssign, RuleBody, RuleHead, Span,
+};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -20,20 +37,38 @@ struct Rewrite<'a> {
     source: &'a str,
     /// First names of what is no variable of a body.
     documents: BTreeSet<String>,
-    /// What is put in where, in the order of the text; of two at one place, the later goes behind.
-    inserts: Vec<(usize, String)>,
+    /// What stands in place of what; of two at one place, the later goes behind.
+    edits: Vec<(Range<usize>, String)>,
+    guards: bool,
+    /// A statement that is to stand behind the one that begins there.
+    tail: Option<(u32, String)>,
+    /// Variables of the bodies around what is looked at.
+    bound: Names,
+    /// Those of them that belong to an `every`.
+    own: Names,
 }
 
-/// The module's text with what has to be rewritten; None when that is nothing.
-pub fn rewrite(module: &Module, rules: &Rules) -> Option<String> {
+/// The value of a rule, a variable of its body.
+const VALUE: &str = "__value";
+
+/// The module's text with what has to be rewritten; None when that is nothing. guards: for the register machine.
+pub fn rewrite(module: &Module, rules: &Rules, guards: bool) -> Option<String> {
     let source = module.package.span.source.clone();
     let package = names::static_path(&module.package.refr);
     let mut documents: BTreeSet<String> = ["input", "data"].map(String::from).into();
     documents.extend(module.imports.iter().filter_map(alias));
     documents.extend(rules.below(&package).filter_map(|path| path.get(package.len()).cloned()));
-    let mut rewrite = Rewrite { source: source.get_contents(), documents, inserts: Vec::new() };
+    let mut rewrite = Rewrite {
+        source: source.get_contents(),
+        documents,
+        edits: Vec::new(),
+        guards,
+        tail: None,
+        bound: Names::new(),
+        own: Names::new(),
+    };
     module.policy.iter().for_each(|rule| rewrite.rule(rule));
-    if rewrite.inserts.is_empty() {
+    if rewrite.edits.is_empty() {
         return None;
     }
     Some(rewrite.text(0..rewrite.source.len()))
@@ -56,16 +91,91 @@ impl Rewrite<'_> {
                 key.iter().for_each(|key| self.expr(key));
             }
         }
-        for body in bodies {
+        self.bound.clear();
+        if let RuleHead::Func { args, .. } = head {
+            args.iter().for_each(|arg| variables(arg, &mut self.bound));
+        }
+        let runs = has_runs(head, bodies);
+        if runs && bodies.is_empty() {
+            let statements = self.values(head, None, true);
+            if let Some((first, rest)) = statements.split_first() {
+                let end = self.head_end(head);
+                let text = rest.iter().fold(first.clone(), |text, more| format!("{text}; {more}"));
+                self.insert(end, format!(" if {{ {text} }}"));
+            }
+        }
+        for (i, body) in bodies.iter().enumerate() {
             body.assign.iter().for_each(|assign| self.expr(&assign.value));
+            if let (true, Some(last)) = (runs || bodies.len() > 1, body.query.stmts.last()) {
+                let statements = self.values(head, body.assign.as_ref(), i == 0);
+                let text: String = statements.iter().map(|statement| format!("; {statement}")).collect();
+                self.tail = Some((last.span.start, text)).filter(|(_, text)| !text.is_empty());
+            }
             self.query(&body.query);
         }
     }
 
+    /// Puts variables in the place of what a head, or a body's own value, says and may be undefined; the statements that
+    /// give them their values.
+    fn values(&mut self, head: &RuleHead, own: Option<&RuleAssign>, is_first: bool) -> Vec<String> {
+        let mut found: Vec<(Range<usize>, String)> = Vec::new();
+        let (refr, of_head, key) = match head {
+            RuleHead::Compr { refr, assign, .. } => (Some(refr), assign.as_ref(), None),
+            RuleHead::Func { assign, .. } => (None, assign.as_ref(), None),
+            RuleHead::Set { refr, key, .. } => (Some(refr), None, key.as_ref()),
+        };
+        if is_first {
+            let mut at = refr;
+            while let Some(Expr::RefBrack { refr, index, .. }) = at.map(|refr| refr.as_ref()) {
+                if self.may_be_undefined(index) && !has_object(index) {
+                    found.push((self.range(index), format!("__key{}", found.len())));
+                }
+                at = Some(refr);
+            }
+            if let Some(refr) = refr.filter(|_| key.is_some_and(|key| self.may_be_undefined(key))) {
+                // The engine's span of an object begins at its last member; `contains` stands before the key.
+                let (before, end) = (self.range(refr).end, self.head_end(head));
+                let between = self.source.get(before..end).unwrap_or_default();
+                if let Some(rest) = between.trim_start().strip_prefix("contains") {
+                    found.push((end - rest.len()..end, VALUE.into()));
+                }
+            }
+        }
+        let assign = own.or(of_head.filter(|_| is_first));
+        if let Some(assign) = assign.filter(|assign| self.may_be_undefined(&assign.value)) {
+            let whole = self.widened(assign.span.start, assign.span.end);
+            let operator = if assign.op == AssignOp::ColEq { 2 } else { 1 };
+            found.push((whole.start + operator..whole.end, VALUE.into()));
+        }
+        let mut statements = Vec::new();
+        for (range, name) in found {
+            let guard = if self.guards { format!("; {name} == {name}") } else { String::new() };
+            statements.push(format!("{name} := {}{guard}", self.flat(range.clone()).trim_start()));
+            self.edits.retain(|(at, _)| at.start < range.start || at.end > range.end);
+            let is_index = name != VALUE;
+            self.edits.push((range, if is_index { name } else { format!(" {name}") }));
+        }
+        statements
+    }
+
+    fn head_end(&self, head: &RuleHead) -> usize {
+        let (RuleHead::Compr { span, .. } | RuleHead::Func { span, .. } | RuleHead::Set { span, .. }) = head;
+        self.widened(span.start, span.end).end
+    }
+
     fn query(&mut self, query: &Query) {
+        let outside = self.bound.clone();
+        for stmt in &query.stmts {
+            let mut declared = Names::new();
+            binds(&stmt.literal, &mut declared, &mut self.bound);
+        }
         for stmt in &query.stmts {
             self.stmt(stmt, query);
+            if self.tail.as_ref().is_some_and(|(start, _)| *start == stmt.span.start) {
+                self.around(stmt, query, String::new(), "");
+            }
         }
+        self.bound = outside;
     }
 
     fn stmt(&mut self, stmt: &LiteralStmt, query: &Query) {
@@ -75,12 +185,22 @@ impl Rewrite<'_> {
             Literal::SomeIn { key, value, collection, .. } => {
                 key.iter().chain([value, collection]).for_each(|expr| self.expr(expr));
             }
-            Literal::Every { domain, query, .. } => {
+            Literal::Every { key, value, domain, query, .. } => {
                 self.expr(domain);
+                let own: BTreeSet<&str> = key.iter().chain([value]).map(|span| span.text()).collect();
+                let (bound, outside) = (self.bound.clone(), self.own.clone());
+                self.bound.extend(own.iter().map(|name| name.to_string()));
+                self.own.extend(own.iter().map(|name| name.to_string()));
                 self.query(query);
+                (self.bound, self.own) = (bound, outside);
+                self.every(own, value, domain, query);
             }
             Literal::Expr { expr, .. } => match expr.as_ref() {
                 Expr::Membership { key: None, .. } => self.children(expr), // false is as good as undefined
+                Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => {
+                    self.expr(expr);
+                    self.assignment(stmt, lhs, rhs, query);
+                }
                 _ => self.expr(expr),
             },
             Literal::NotExpr { expr, .. } => self.negation(stmt, expr, query),
@@ -95,17 +215,58 @@ impl Rewrite<'_> {
             return;
         }
         let list = self.list(&outside);
-        let whole = self.widened(stmt.span.start, stmt.span.end);
         let with = stmt
             .with_mods
             .first()
             .map_or(String::new(), |with| format!(" {}", self.flat(self.widened(with.span.start, stmt.span.end))));
-        // `if not …` without braces is a query that begins with its statement.
-        let is_bare = query.span.start == stmt.span.start;
-        let brace = if is_bare { "{ " } else { "" };
-        self.insert(whole.start, format!("{brace}[{list}]{with}; "));
-        if is_bare {
-            self.insert(whole.end, " }".into());
+        self.around(stmt, query, format!("[{list}]{with}; "), "");
+    }
+
+    fn assignment(&mut self, stmt: &LiteralStmt, variable: &Ref<Expr>, value: &Ref<Expr>, query: &Query) {
+        if matches!(value.as_ref(), Expr::Var { span, .. } if !self.documents.contains(span.text())) {
+            let whole = self.range(value);
+            self.insert(whole.start, "[".into());
+            self.insert(whole.end, "][0]".into());
+        }
+        if let (true, Expr::Var { span, .. }) = (self.guards, variable.as_ref()) {
+            let name = span.text();
+            self.around(stmt, query, String::new(), &format!("; {name} == {name}"));
+        }
+    }
+
+    /// Ties it to the variables that its body takes from around it.
+    fn every(&mut self, own: BTreeSet<&str>, value: &Span, domain: &Ref<Expr>, query: &Query) {
+        let (mut inside, mut mentioned) = (Names::new(), Names::new());
+        for stmt in &query.stmts {
+            let mut declared = Names::new();
+            binds(&stmt.literal, &mut declared, &mut inside);
+            inside.extend(declared);
+        }
+        mentions(query, &mut mentioned);
+        let needed: Vec<&String> = mentioned
+            .iter()
+            .filter(|name| self.bound.contains(*name) && !inside.contains(*name) && !own.contains(name.as_str()))
+            .collect();
+        // The engine's span of an object begins at its last member; `in` stands before the domain.
+        let (before, end) = (value.end as usize, self.range(domain).end);
+        let between = self.source.get(before..end).unwrap_or_default();
+        let start = between.trim_start().strip_prefix("in").map(|rest| end - rest.trim_start().len());
+        if let (false, Some(start)) = (needed.is_empty(), start) {
+            self.insert_first(start, "[".into());
+            let names: Vec<&str> = needed.iter().map(|name| name.as_str()).collect();
+            self.insert(end, format!(", {}][0]", names.join(", ")));
+        }
+    }
+
+    /// Puts statements before and behind one. `if not …` without braces is a query that begins with its statement.
+    fn around(&mut self, stmt: &LiteralStmt, query: &Query, before: String, behind: &str) {
+        let whole = self.widened(stmt.span.start, stmt.span.end);
+        let (open, close) = if query.span.start == stmt.span.start { ("{ ", " }") } else { ("", "") };
+        let tail = self.tail.take_if(|(start, _)| *start == stmt.span.start).map_or(String::new(), |(_, text)| text);
+        for (at, text) in [(whole.start, format!("{open}{before}")), (whole.end, format!("{behind}{tail}{close}"))] {
+            if !text.is_empty() {
+                self.insert(at, text);
+            }
         }
     }
 
@@ -180,13 +341,25 @@ impl Rewrite<'_> {
             Expr::ArrayCompr { query, .. } | Expr::SetCompr { query, .. } | Expr::ObjectCompr { query, .. } => {
                 self.query(query);
             }
+            Expr::RefBrack { index, .. } => {
+                if matches!(index.as_ref(), Expr::Var { span, .. } if self.own.contains(span.text())) {
+                    let whole = self.range(index);
+                    self.insert(whole.start, "[".into());
+                    self.insert(whole.end, "][0]".into());
+                }
+            }
             _ => {}
         }
         children(expr).into_iter().for_each(|child| self.expr(child));
     }
 
     fn insert(&mut self, at: usize, text: String) {
-        self.inserts.push((at, text));
+        self.edits.push((at..at, text));
+    }
+
+    /// Before what is put in there already.
+    fn insert_first(&mut self, at: usize, text: String) {
+        self.edits.insert(0, (at..at, text));
     }
 
     fn range(&self, expr: &Ref<Expr>) -> Range<usize> {
@@ -218,19 +391,80 @@ impl Rewrite<'_> {
     /// A part of the text as it is rewritten. What is put in at its start or end belongs to it when it was put there for
     /// something inside of it, and all that is known by now is.
     fn text(&self, range: Range<usize>) -> String {
-        let mut inserts: Vec<&(usize, String)> =
-            self.inserts.iter().filter(|(at, _)| range.start <= *at && *at <= range.end).collect();
-        inserts.sort_by_key(|(at, _)| *at);
+        let mut edits: Vec<&(Range<usize>, String)> =
+            self.edits.iter().filter(|(at, _)| range.start <= at.start && at.end <= range.end).collect();
+        edits.sort_by_key(|(at, _)| at.start);
         let mut text = String::new();
         let mut from = range.start;
-        for (at, more) in inserts {
-            text.push_str(self.source.get(from..*at).unwrap_or_default());
+        for (at, more) in edits {
+            text.push_str(self.source.get(from..at.start).unwrap_or_default());
             text.push_str(more);
-            from = *at;
+            from = at.end;
         }
         text.push_str(self.source.get(from..range.end).unwrap_or_default());
         text
     }
+}
+
+/// May a rule have its value more than once in an evaluation? Not of rules with several definitions.
+fn has_runs(head: &RuleHead, bodies: &[RuleBody]) -> bool {
+    let in_head = match head {
+        RuleHead::Compr { refr, assign, .. } => may_run(refr) || assign.iter().any(|assign| may_run(&assign.value)),
+        RuleHead::Func { assign, .. } => assign.iter().any(|assign| may_run(&assign.value)),
+        RuleHead::Set { refr, key, .. } => may_run(refr) || key.iter().any(may_run),
+    };
+    let in_body = |body: &RuleBody| {
+        body.query.stmts.iter().any(|stmt| match &stmt.literal {
+            Literal::SomeIn { .. } | Literal::SomeVars { .. } => true,
+            Literal::Expr { expr, .. } => may_run(expr),
+            Literal::NotExpr { .. } | Literal::Every { .. } => false,
+        })
+    };
+    in_head || bodies.iter().any(in_body)
+}
+
+/// Is there a variable that may run over keys, or a function that gives many values?
+fn may_run(expr: &Ref<Expr>) -> bool {
+    match expr.as_ref() {
+        Expr::RefBrack { index, .. } if !matches!(index.as_ref(), Expr::String { .. } | Expr::Number { .. }) => true,
+        Expr::Call { fcn, .. } if names::static_path(fcn) == ["walk"] => true,
+        _ => children(expr).into_iter().any(may_run),
+    }
+}
+
+fn has_object(expr: &Ref<Expr>) -> bool {
+    matches!(expr.as_ref(), Expr::Object { .. }) || children(expr).into_iter().any(has_object)
+}
+
+/// All variables of a query and of what is inside of it.
+fn mentions(query: &Query, into: &mut Names) {
+    for stmt in &query.stmts {
+        stmt.with_mods.iter().for_each(|with| mentioned(&with.r#as, into));
+        match &stmt.literal {
+            Literal::SomeVars { .. } => {}
+            Literal::SomeIn { key, value, collection, .. } => {
+                key.iter().chain([value, collection]).for_each(|expr| mentioned(expr, into));
+            }
+            Literal::Every { domain, query, .. } => {
+                mentioned(domain, into);
+                mentions(query, into);
+            }
+            Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => mentioned(expr, into),
+        }
+    }
+}
+
+fn mentioned(expr: &Ref<Expr>, into: &mut Names) {
+    match expr.as_ref() {
+        Expr::Var { span, .. } => {
+            into.insert(span.text().to_string());
+        }
+        Expr::ArrayCompr { query, .. } | Expr::SetCompr { query, .. } | Expr::ObjectCompr { query, .. } => {
+            mentions(query, into);
+        }
+        _ => {}
+    }
+    children(expr).into_iter().for_each(|child| mentioned(child, into));
 }
 
 /// The expressions that an expression is made of, in the order of the text; of a comprehension its term.

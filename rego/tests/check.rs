@@ -248,3 +248,37 @@ fn unsafe_below_not() {
         accepted(&[("p.rego", &format!("package p\n{body}\n"))]);
     }
 }
+
+#[test]
+fn what_the_engine_would_look_up_elsewhere() {
+    for (body, wanted) in [
+        ("r if not data[input.k].s.z\ns := {\"z\": true}", "p.rego:2:10: a reference with a variable part"),
+        ("r if not data.p[input.k].z\ns := {\"z\": true}", "p.rego:2:10: a reference with a variable part"),
+        ("r if { x := input.k; not data[x].s }\ns := 1", "p.rego:2:26: a reference with a variable part"),
+        ("import data.p as me\nr if me[input.k]\ns := 1", "p.rego:3:6: a reference with a variable part"),
+        ("r if not data.q[`s`].z", "p.rego:2:10: a raw string"),
+        ("import data.q as s\nr if s.a\ns := 1", "p.rego:2:8: s is a rule of this package"),
+    ] {
+        let said = refused(&[("p.rego", &format!("package p\n{body}\n"))], "data.p.r");
+        assert!(said.starts_with(wanted), "{body}: {said}");
+    }
+    let files = |other: &str| {
+        let first = "package p\nimport data.q as regex\nr if regex.x";
+        refused(&[("a.rego", first), ("b.rego", &format!("package p\n{other}\n"))], "data.p.r")
+    };
+    assert!(
+        files("s if regex.match(\"a\", input.s)").starts_with("a.rego:2:8: regex is the name of built-in functions")
+    );
+    assert!(
+        files("import data.other as regex\ns if regex.y").starts_with("b.rego:2:8: regex is imported from elsewhere")
+    );
+    // Where each file imports the same it means the same, and other packages' rules may be looked up.
+    let fine = [
+        ("a.rego", "package p\nimport data.q as regex\nr if regex.x"),
+        ("b.rego", "package p\nimport data.q as regex\ns := 1"),
+    ];
+    assert!(create(&fine, "data.p.r").is_ok());
+    assert!(
+        create(&[("p.rego", "package p\nr if data.q[input.k]"), ("q.rego", "package q\ns := 1")], "data.p.r").is_ok()
+    );
+}

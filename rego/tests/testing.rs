@@ -91,7 +91,8 @@ test_none[name] if {
 test_plain if false
 ";
     let mut counts = Vec::new();
-    run(vec![file("p_test.rego", text)], &Limits::default(), |test| counts.push((test.cases, test.failed_cases))).unwrap();
+    run(vec![file("p_test.rego", text)], &Limits::default(), |test| counts.push((test.cases, test.failed_cases)))
+        .unwrap();
     assert_eq!(counts, [(3, 2), (0, 0), (0, 0)]);
 }
 

@@ -71,6 +71,11 @@ uint64_t rego_engine_revision(const struct rego_engine *e)
     return rego_revision(e->rego);
 }
 
+bool rego_engine_is_compiled(const struct rego_engine *e)
+{
+    return rego_is_compiled(e->rego);
+}
+
 static void evaluate(struct rego_engine *e, struct slice input, const struct rego_limits *limits, struct rego_said *out)
 {
     static const enum rego_word words[] = {[REGO_FAILED] = REGO_SAID_FAILED,
@@ -153,6 +158,12 @@ uint64_t rego_engine_revision(const struct rego_engine *e)
 {
     (void)e;
     return 0;
+}
+
+bool rego_engine_is_compiled(const struct rego_engine *e)
+{
+    (void)e;
+    return false;
 }
 
 static void evaluate(struct rego_engine *e, struct slice input, const struct rego_limits *limits, struct rego_said *out)

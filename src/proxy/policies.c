@@ -78,5 +78,6 @@ void policies_write(const struct settings *s, struct json *j)
     snprintf(revision, sizeof revision, "%016llx", (unsigned long long)rego_engine_revision(wire_rego(s->wire)));
     json_field_string(j, "engine", slice_str(rego_engine_version()));
     json_field_string(j, "rule", s->conf->policy.rule);
+    json_field_bool(j, "compiled", rego_engine_is_compiled(wire_rego(s->wire)));
     json_field_string(j, "revision", slice_str(revision));
 }

@@ -102,12 +102,27 @@ def test_what_a_second_worker_brings_is_held_against_what_could_come(tmp_path):
 
     peer = "nginx auth_request, asked"
     lines = [one("doorward", 1, 10000, 100), one("doorward", 2, 16000, 103), one(peer, 1, 10000, 100), one(peer, 2, 12000, 120)]
-    text, _, rows = verdicts(lines, tmp_path)
+    text, plots, rows = verdicts(lines, tmp_path)
+    xml.dom.minidom.parseString(plots["scaling"])
     assert rows["unique: CPU per request, 2 workers ÷ 1"][2:5] == ("1.03", "at most 1.05", "met")
     # two cores, 120 µs for each request: 16,667 a second at most, 1.67 times the rate of one
     assert rows["unique: rate, 2 workers ÷ 1, of what two cores leave"][2:5] == ("0.96", "at least 0.90", "met")
     assert rows[f"unique: rate, 2 workers ÷ 1, ÷ that of {peer}"][2] == "1.33"
     assert "| doorward: 2 | 16,000 | 103.0 | 10.0 | 10.0 | 1.60 | 1.67 |" in text
+
+
+def test_an_unknown_path_is_held_against_the_same_policy_asked_of_opa(tmp_path):
+    def one(engine, p50, cpu_us, opa_us):
+        return line(part="embedded", arm=f"doorward: cwms: {engine}", p50_us=p50, p99_us=2 * p50, known_p50_us=60, cpu_us=cpu_us, opa_us=opa_us,
+                    all_us=cpu_us + opa_us, many_rps=1e6 / cpu_us, many_cpu_us=cpu_us)
+
+    lines = [one("embedded", 140, 80, 0), one("OPA, loopback", 400, 100, 340), one("OPA, UNIX socket", 380, 90, 300)]
+    text, plots, rows = verdicts(lines, tmp_path)
+    assert rows["cwms: an unknown path in all, p50, µs"][2:5] == ("140", "at most 150", "met")
+    assert rows["cwms: CPU of OPA, loopback ÷ embedded"][2:5] == ("5.5", "at least 5.0", "met")
+    assert rows["cwms: CPU of OPA, UNIX socket ÷ embedded"][2:5] == ("4.9", "at least 5.0", "missed")
+    assert "| cwms: OPA, loopback | 400 | 800 | 340 | 100 | 340 | 5.5 | 10,000 | 100 |" in text
+    xml.dom.minidom.parseString(plots["embedded"])
 
 
 def test_a_rate_that_load_and_api_kept_down_says_nothing(tmp_path):

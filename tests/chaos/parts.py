@@ -5,6 +5,7 @@ import re
 import sys
 import tempfile
 import threading
+import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
@@ -166,13 +167,20 @@ class Daemon(harness.Doorward):
     def log_size(self):
         return os.path.getsize(self.log_file.name)
 
-    def metrics_text(self):
-        return harness.http("GET", self.admin + "/metrics").decode()
+    def metrics_text(self, headers=None):
+        return harness.http("GET", self.admin + "/metrics", headers=headers).decode()
 
-    def counts(self, name):
+    def counts(self, name, headers=None):
         """{label text: value} of one metric."""
         pattern = re.compile(rf"^{name}(?:\{{(.*)\}})? (\S+)$", re.M)
-        return {m[1] or "": float(m[2]) for m in pattern.finditer(self.metrics_text())}
+        return {m[1] or "": float(m[2]) for m in pattern.finditer(self.metrics_text(headers))}
+
+    def counts_logged(self, name):
+        """counts(), and the log has a line of all that was answered so far: it is written a moment after the answer."""
+        id = f"scrape-{uuid.uuid4()}"
+        found = self.counts(name, {"X-Request-Id": id})
+        self.wait_for_line(id)
+        return found
 
     def flush(self):
         harness.http("POST", self.admin + "/cache/flush", b'{"all":true}', {"Content-Type": "application/json"})

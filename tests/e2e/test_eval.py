@@ -375,6 +375,7 @@ def test_policies_of_this_process_decide_without_a_network(trap, explain, opa, m
     assert ran.code == code, ran.out
     decision = report["decision"]
     assert "regorus" in decision["engine"] and decision["rule"] == "data.example.authz.allow"
+    assert decision["compiled"] is True
     answer = json.loads(harness.http("POST", opa.url + "/v1/data/example/authz/allow",
                                      json.dumps({"input": report["input"]}).encode()))
     assert {"allow": decision["allow"], "reason": decision["reason"]} == answer["result"], "as OPA says of the same input"

@@ -80,9 +80,15 @@ def ours(files, rules, lines):
     return [answers[i:i + len(rules)] for i in range(0, len(answers), len(rules))]
 
 
-def load_error(files, rule):
-    """What the embedded engine has against these files, or None."""
-    done = subprocess.run([LINES, "--load", *files, rule], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+def loads(files, rules):
+    """Of each rule {"loaded": true, "compiled": by the register machine?}; or one {"error": what the engine has against the
+    files}."""
+    done = subprocess.run([LINES, "--load", *files, *rules], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=QUIET)
     assert done.returncode in (0, 1), done.stderr.decode("utf-8", "replace")
-    return read(done.stdout.decode("utf-8", "replace")).get("error")
+    return [read(line) for line in done.stdout.decode("utf-8", "replace").split("\n") if line]
+
+
+def load_error(files, rule):
+    """What the embedded engine has against these files, or None."""
+    return loads(files, [rule])[0].get("error")

@@ -2,7 +2,7 @@
 
      rego_lines FILE... data.RULE...        each line of standard input is one JSON value; for each of them one line a rule:
                                             {"result":…} {"undefined":true} {"error":"…"} {"limit":true}
-     rego_lines --load FILE... data.RULE    {"loaded":true} or {"error":"…"}
+     rego_lines --load FILE... data.RULE... {"loaded":true,"compiled":true or false} for each rule, or {"error":"…"}
 
    Policies that do not load are one line {"error":"…"} and exit 1. */
 #include <stdio.h>
@@ -119,7 +119,8 @@ int main(int argc, char **argv)
         }
         rego_text_free(&error);
     }
-    if (loaded && only_load) say("loaded", SLICE("true"), true);
+    for (size_t i = 0; loaded && only_load && i < rules_n; i++)
+        printf("{\"loaded\":true,\"compiled\":%s}\n", rego_is_compiled(rules[i]) ? "true" : "false");
     if (loaded && !only_load) answer_lines(rules, rules_n);
     for (size_t i = 0; i < rules_n; i++)
         rego_free(rules[i]);

@@ -1,5 +1,5 @@
-"""The policies of this tree, answered by both engines for thousands of inputs: every rule of their packages, and the rule
-that the proxy asks for by itself. REGO_SEED=n tries others."""
+"""The policies of this tree, answered by both engines for thousands of inputs: every rule of their packages, interpreted in
+one question, and each by itself, compiled, as the proxy asks. REGO_SEED=n tries others."""
 import glob
 import os
 import re
@@ -58,19 +58,21 @@ def servers(policies):
 def test_every_rule(policies, servers, name):
     print(f"REGO_SEED={SEED}")
     files, names = policies[1][name]
-    every, allow = f"data.differential.{name}.rules", f"data.{name}.authz.allow"
+    every, each = f"data.differential.{name}.rules", [f"data.{name}.authz.{rule}" for rule in names]
     lines = inputs.lines(SEED, INPUTS)
+    assert all(one["compiled"] for one in engines.loads(files, each)), "each rule by itself goes through the register machine"
 
     def differences(part):
         found = []
         mine = lines[part::PARTS]
-        answers = engines.ours(files, [every, allow], mine)
+        answers = engines.ours(files, [every, *each], mine)
         assert isinstance(answers, list), answers
-        for line, (ours_all, ours_allow) in zip(mine, answers):
-            opa_all = servers[part].ask(every, line)
-            opa_allow = {"result": opa_all["result"]["allow"]} if "result" in opa_all else opa_all
-            if not engines.agree(opa_all, ours_all, True) or not engines.agree(opa_allow, ours_allow, True):
-                found.append(tell(line, opa_all, ours_all, ours_allow))
+        for line, (ours_all, *ours_each) in zip(mine, answers):
+            opa = servers[part].ask(every, line)
+            compiled = {"result": {rule: one["result"] for rule, one in zip(names, ours_each) if "result" in one}}
+            failed = [one for one in ours_each if one.keys() - {"result", "undefined"}]
+            if failed or not engines.agree(opa, ours_all, True) or not engines.agree(opa, compiled, True):
+                found.append(tell(line, opa, ours_all, failed or compiled))
         return found
 
     with ThreadPoolExecutor(PARTS) as pool:
@@ -79,10 +81,10 @@ def test_every_rule(policies, servers, name):
     assert "allow" in names and len(lines) == INPUTS
 
 
-def tell(line, opa, ours_all, ours_allow):
-    if "result" in opa and "result" in ours_all:
-        keys = opa["result"].keys() | ours_all["result"].keys()
-        where = {key: (opa["result"].get(key, "undefined"), ours_all["result"].get(key, "undefined")) for key in keys}
-        odd = {key: pair for key, pair in where.items() if not engines.same(*pair, True)}
-        return f"{line}\n   OPA and ours: {odd}; asked for by itself: {ours_allow}"
-    return f"{line}\n   OPA: {opa}\n   ours: {ours_all}"
+def tell(line, opa, ours_all, compiled):
+    if all("result" in one for one in (opa, ours_all, compiled) if isinstance(one, dict)) and isinstance(compiled, dict):
+        three = [one["result"] for one in (opa, ours_all, compiled)]
+        where = {key: [one.get(key, "undefined") for one in three] for key in set().union(*three)}
+        odd = {key: said for key, said in where.items() if not all(engines.same(said[0], one, True) for one in said[1:])}
+        return f"{line}\n   OPA, interpreted, compiled: {odd}"
+    return f"{line}\n   OPA: {opa}\n   interpreted: {ours_all}\n   compiled: {compiled}"
