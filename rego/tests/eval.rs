@@ -224,7 +224,6 @@ fn variables_are_tied_to_their_statements() {
         ("r if { z := input.z; x := z; every k in input.ks { input.o[x] == k } }", Outcome::Undefined),
         ("r if { z := input.z; x := z; every k in input.ks { not x == k } }", answered("true")),
         ("r if { z := input.z; x := z; every k in {\"a\": 1, \"b\": 1} { input.o[x] == k } }", Outcome::Undefined),
-        ("r if { every k in input.ks { input.o[x] == k }; x := lower(z); z := input.z }", Outcome::Undefined),
         ("r if { z := input.z; x := z; input.o[x] == 2 }", answered("true")),
         ("r if every k in input.xs { not input.o[k].b == 1 }", answered("true")),
         ("r if every k in input.xs { not input.deny[k] }", answered("true")),
@@ -232,10 +231,8 @@ fn variables_are_tied_to_their_statements() {
         ("r if every i, k in input.xs { input.xs[i] == k }", answered("true")),
         ("r if every k in input.xs { every j in [0] { input.xs[j] == k } }", answered("true")),
     ] {
-        if !body.contains("z := input.z }") {
-            assert_eq!(ask(body, input), expected, "{body}");
-        }
-        let Ok(mut policies) = create(&[("p.rego", &format!("package p\n{body}\n"))], "data.p.r") else { continue };
+        assert_eq!(ask(body, input), expected, "{body}");
+        let mut policies = create(&[("p.rego", &format!("package p\n{body}\n"))], "data.p.r").unwrap();
         policies.interpret();
         assert_eq!(policies.eval(input, &within(20_000)), expected, "{body}, interpreted");
     }

@@ -1,0 +1,7 @@
+package refused
+
+import data.other.roles
+
+allow if roles.admin
+
+roles := {"admin": true} if input.roles

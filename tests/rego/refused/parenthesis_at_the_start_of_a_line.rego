@@ -1,0 +1,6 @@
+package refused
+
+allow if {
+	input.a
+	(input.b in input.c) == true
+}
