@@ -14,4 +14,10 @@
 bool form_grant(struct slice input, struct buf *out);
 bool form_authorize(struct slice input, struct buf *out);
 
+/* form_grant of a decision that allows and tells no more than a reason, without reading anything: user: JSON object;
+   reason: ,"reason":"…" or empty; id and time need no escapes. False, and nothing is appended, where user or reason is
+   not ASCII without escapes, which is left to form_grant. */
+bool form_grant_plain(struct slice user, struct slice reason, const char *id, bool bypassed, const char *time,
+                      struct buf *out);
+
 #endif

@@ -36,6 +36,13 @@ bool grant_try(struct shape *s, const char *name, char **error);
 enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
                        char **detail);
 
+/* Has it no shape? Then the object may be made elsewhere: authz/form.h. */
+bool grant_is_general(const struct grant *g);
+
+/* The rest of grant_make for an object that is made already: ASCII JSON; it may be written to. */
+enum reason grant_encode(struct grant *g, struct buf *object, int64_t now_s, int64_t exp_s, struct buf *out,
+                         char **detail);
+
 /* {"keys":[…]} of the signing key; "{"keys":[]}" when the format is not JWS. */
 struct slice grant_jwks(const struct grant *g);
 

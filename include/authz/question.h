@@ -9,6 +9,7 @@
 #include "authz/answer.h"
 #include "authz/decision.h"
 #include "authz/input.h"
+#include "authz/render.h"
 #include "authz/rego_threads.h"
 #include "base/buf.h"
 #include "base/dependency.h"
@@ -54,7 +55,7 @@ struct question { /* one call to the engine */
     int64_t asked_ms;
     int64_t limit_ms; /* monotonic: the token's and the context's end */
     int64_t route_ttl_ms;
-    struct buf front; /* see render_front */
+    struct front front;
     struct buf texts; /* resource and action */
     struct slice resource, action;
 };

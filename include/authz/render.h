@@ -22,12 +22,17 @@ struct verdict { /* what is known of a decision before it is rendered */
     int64_t end_ms;   /* monotonic: how long it may be kept; not after now: not at all */
 };
 
-/* The part of a shape's input that is the question's: {"user":…,"request":{…}. Nothing volatile in it. */
-void render_front(const struct decision_question *q, struct buf *out);
+struct front { /* what of a shape's input is the question's: {"user":…,"request":{…}. Nothing volatile in it */
+    struct buf text;
+    size_t user_n; /* bytes of the user's object */
+};
+
+void front_init(struct front *f, const struct decision_question *q);
+void front_free(struct front *f);
 
 /* The decision (refs 1, key, tags and stored_ms unset), rendered if its use and outcome ask for it; NULL with *reason
    and *detail (fixed text) when that failed. */
-struct decision *render_decision(const struct decisions_config *c, const struct verdict *v, struct slice front,
+struct decision *render_decision(const struct decisions_config *c, const struct verdict *v, const struct front *front,
                                  enum reason *reason, const char **detail);
 void render_free(struct cache_entry *e); /* of the struct decision around it */
 

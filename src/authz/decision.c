@@ -177,7 +177,7 @@ static struct outcome judge(struct question *q, const struct answer *a, bool byp
         .wall_ms = loop_wall_ms(d->loop),
     };
     set_ends(d, &v, bypass ? 0 : a->has_ttl ? a->ttl_ms : -1, q->route_ttl_ms, q->limit_ms);
-    o.decision = render_decision(&d->config, &v, buf_slice(&q->front), &o.reason, &o.detail);
+    o.decision = render_decision(&d->config, &v, &q->front, &o.reason, &o.detail);
     return o;
 }
 
@@ -338,17 +338,16 @@ static enum op user_only(struct decisions *d, const struct decision_question *q,
 {
     uint64_t tags[2] = {0, 0};
     char id[DIGEST_UUID_BYTES];
-    struct buf front;
+    struct front front;
     int64_t now = loop_now_ms(d->loop);
     struct verdict v = {.use = DECISION_USER_ONLY, .allow = true, .id = id, .now_ms = now};
     v.wall_ms = loop_wall_ms(d->loop);
     set_ends(d, &v, -1, q->route_ttl_ms, question_limit(&d->engine, q));
     digest_uuid(id);
-    buf_init(&front, NULL);
-    render_front(q, &front);
+    front_init(&front, q);
     c->detail = NULL;
-    struct decision *made = render_decision(&d->config, &v, buf_slice(&front), &c->reason, &c->detail);
-    buf_free(&front);
+    struct decision *made = render_decision(&d->config, &v, &front, &c->reason, &c->detail);
+    front_free(&front);
     if (q->token) memcpy(tags, q->token->entry.tags, sizeof tags);
     if (made) keep(d, made, key, tags, now);
     return done(c, made, c->reason, c->detail, FOUND_NONE);

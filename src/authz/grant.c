@@ -125,20 +125,35 @@ static bool encode(struct grant *g, struct buf *json, int64_t now_s, int64_t exp
     return true;
 }
 
-enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
-                       char **detail)
+bool grant_is_general(const struct grant *g)
 {
-    struct buf json, value;
+    return !g->config.shape;
+}
+
+enum reason grant_encode(struct grant *g, struct buf *object, int64_t now_s, int64_t exp_s, struct buf *out,
+                         char **detail)
+{
+    struct buf value;
     enum reason reason = REASON_GRANT_FAILED;
     *detail = NULL;
-    buf_init(&json, NULL);
     buf_init(&value, NULL);
-    if (make_object(g, input, &json, detail) && encode(g, &json, now_s, exp_s, &value, detail)) {
+    if (encode(g, object, now_s, exp_s, &value, detail)) {
         reason = value.n > g->config.max_bytes ? REASON_GRANT_TOO_LARGE : REASON_FORWARDED;
         if (reason == REASON_FORWARDED) buf_add_slice(out, buf_slice(&value));
     }
     buf_free(&value);
-    buf_free(&json);
+    return reason;
+}
+
+enum reason grant_make(struct grant *g, struct slice input, int64_t now_s, int64_t exp_s, struct buf *out,
+                       char **detail)
+{
+    struct buf object;
+    enum reason reason = REASON_GRANT_FAILED;
+    *detail = NULL;
+    buf_init(&object, NULL);
+    if (make_object(g, input, &object, detail)) reason = grant_encode(g, &object, now_s, exp_s, out, detail);
+    buf_free(&object);
     return reason;
 }
 

@@ -246,8 +246,7 @@ struct question *question_create(struct engine *e, struct dependency_call slot, 
     out->asked_ms = loop_now_ms(e->loop);
     out->limit_ms = question_limit(e, q);
     out->route_ttl_ms = q->route_ttl_ms;
-    buf_init(&out->front, NULL);
-    render_front(q, &out->front);
+    front_init(&out->front, q);
     buf_init(&out->texts, NULL);
     buf_reserve(&out->texts, q->resource.n + q->action.n + 1); /* slices point into it */
     out->resource = append(&out->texts, q->resource);
@@ -362,7 +361,7 @@ void question_free(struct question *q)
 {
     question_withdraw(q);
     buf_free(&q->body);
-    buf_free(&q->front);
+    front_free(&q->front);
     buf_free(&q->texts);
     free(q);
 }

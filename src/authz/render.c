@@ -11,10 +11,14 @@
 
 #define GRANT_GRACE_S 30 /* a signed grant outlives its decision by that: the way to the API, its clock */
 
-void render_front(const struct decision_question *q, struct buf *out)
+#define USER "{\"user\":"
+
+void front_init(struct front *f, const struct decision_question *q)
 {
     struct json j;
-    json_init(&j, out);
+    buf_init(&f->text, NULL);
+    f->user_n = q->user_json.n;
+    json_init(&j, &f->text);
     json_object_start(&j);
     json_field_raw(&j, "user", q->user_json);
     json_key(&j, SLICE("request"));
@@ -27,10 +31,18 @@ void render_front(const struct decision_question *q, struct buf *out)
     json_object_end(&j);
 }
 
-static void complete(struct buf *out, const struct verdict *v)
+void front_free(struct front *f)
 {
-    char time[LOG_TIME_BYTES];
-    log_time(v->wall_ms, time);
+    buf_free(&f->text);
+}
+
+static struct slice user_of(const struct front *f)
+{
+    return slice_make(f->text.p + sizeof USER - 1, f->user_n);
+}
+
+static void complete(struct buf *out, const struct verdict *v, const char *time)
+{
     if (v->use == DECISION_USER_ONLY) {
         buf_add_lit(out, ",\"decision\":null");
     } else {
@@ -48,21 +60,40 @@ static enum reason render_authorize(const struct decisions_config *c, struct sli
     return made ? REASON_FORWARDED : REASON_GRANT_FAILED;
 }
 
-static enum reason render(const struct decisions_config *c, const struct verdict *v, struct slice front,
+/* And that without an escape. By its length: what a reason says may look like another member. */
+static bool tells_no_more_than_a_reason(const struct verdict *v)
+{
+    static const struct slice before = SLICE(",\"reason\":\"");
+    if (!v->members.n) return true;
+    return v->members.n == before.n + v->message.n + 1 && slice_starts(v->members, before) &&
+           memcmp(v->members.p + before.n, v->message.p, v->message.n) == 0;
+}
+
+static bool render_object(const struct decisions_config *c, const struct verdict *v, const struct front *front,
+                          const char *time, struct buf *out)
+{
+    return v->use != DECISION_USER_ONLY && v->allow && grant_is_general(c->grant) && tells_no_more_than_a_reason(v) &&
+           form_grant_plain(user_of(front), v->members, v->id, v->bypassed, time, out);
+}
+
+static enum reason render(const struct decisions_config *c, const struct verdict *v, const struct front *front,
                           struct buf *out, const char **detail)
 {
     char *error = NULL;
+    char time[LOG_TIME_BYTES];
     struct buf input;
     enum reason r;
+    int64_t kept_s = v->end_ms > v->now_ms ? (v->end_ms - v->now_ms + 999) / 1000 : 0;
+    int64_t now_s = v->wall_ms / 1000, exp_s = now_s + kept_s + GRANT_GRACE_S;
+    log_time(v->wall_ms, time);
     buf_init(&input, NULL);
-    buf_add_slice(&input, front);
-    complete(&input, v);
-    if (v->use == DECISION_AUTHORIZE) {
-        r = render_authorize(c, buf_slice(&input), out, &error);
+    if (v->use != DECISION_AUTHORIZE && render_object(c, v, front, time, &input)) {
+        r = grant_encode(c->grant, &input, now_s, exp_s, out, &error);
     } else {
-        int64_t kept_s = v->end_ms > v->now_ms ? (v->end_ms - v->now_ms + 999) / 1000 : 0;
-        int64_t now_s = v->wall_ms / 1000;
-        r = grant_make(c->grant, buf_slice(&input), now_s, now_s + kept_s + GRANT_GRACE_S, out, &error);
+        buf_add_slice(&input, buf_slice(&front->text));
+        complete(&input, v, time);
+        r = v->use == DECISION_AUTHORIZE ? render_authorize(c, buf_slice(&input), out, &error)
+                                         : grant_make(c->grant, buf_slice(&input), now_s, exp_s, out, &error);
     }
     if (r == REASON_GRANT_TOO_LARGE)
         *detail = "the grant is over grant.max_bytes";
@@ -104,7 +135,7 @@ static struct decision *make(const struct verdict *v, struct slice rendered)
     return d;
 }
 
-struct decision *render_decision(const struct decisions_config *c, const struct verdict *v, struct slice front,
+struct decision *render_decision(const struct decisions_config *c, const struct verdict *v, const struct front *front,
                                  enum reason *reason, const char **detail)
 {
     struct buf rendered;

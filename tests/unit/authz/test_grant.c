@@ -90,6 +90,46 @@ static void test_general_forms(void **state)
     }
 }
 
+/* What is written without reading is what reading gives; what is not plain is left to it. */
+static void test_plain_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *user, *reason;
+        bool bypassed, plain;
+    } rows[] = {
+        {"{}", "", false, true},
+        {"{\"id\":\"u\",\"roles\":[\"a\",\"b c\"],\"n\":1.5}", ",\"reason\":\"why\"", false, true},
+        {"{\"id\":\"u\"}", ",\"reason\":\"by\"", true, true},
+        {"{\"id\":\"Zo\xc3\xab\"}", "", false, false},
+        {"{\"id\":\"a\\\"b\"}", "", false, false},
+        {"{\"id\":\"a\x7f\"}", "", false, false},
+        {"{\"id\":\"u\"}", ",\"reason\":\"\xc3\xab\"", false, false},
+        {"{\"id\":\"u\"}", ",\"reason\":\"a\\nb\"", false, false},
+        {"[]", "", false, false},
+        {"", "", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf out, input, read;
+        buf_init(&out, NULL);
+        buf_init(&input, NULL);
+        buf_init(&read, NULL);
+        bool plain = form_grant_plain(slice_str(rows[i].user), slice_str(rows[i].reason), "d1", rows[i].bypassed, "T", &out);
+        if (plain != rows[i].plain) fail_msg("%zu", i);
+        buf_printf(&input, "{\"user\":%s,\"decision\":{\"allow\":true,\"id\":\"d1\"%s%s},\"timestamp\":\"T\"}", rows[i].user,
+                   rows[i].reason, rows[i].bypassed ? ",\"bypassed\":true" : "");
+        if (plain) {
+            assert_true(form_grant(buf_slice(&input), &read));
+            if (!slice_eq(buf_slice(&out), buf_slice(&read))) fail_msg("%.*s", (int)out.n, out.p);
+        } else {
+            assert_int_equal(out.n, 0);
+        }
+        buf_free(&out);
+        buf_free(&input);
+        buf_free(&read);
+    }
+}
+
 static void test_formats(void **state)
 {
     (void)state;
@@ -409,7 +449,7 @@ static void test_base64url(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_general_forms), cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_general_forms), cmocka_unit_test(test_plain_form), cmocka_unit_test(test_formats),
         cmocka_unit_test(test_limit),         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_sample),        cmocka_unit_test(test_jws_rsa),
         cmocka_unit_test(test_jws_ec),        cmocka_unit_test(test_kid_is_the_thumbprint),
