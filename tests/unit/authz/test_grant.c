@@ -114,10 +114,11 @@ static void test_plain_form(void **state)
         buf_init(&out, NULL);
         buf_init(&input, NULL);
         buf_init(&read, NULL);
-        bool plain = form_grant_plain(slice_str(rows[i].user), slice_str(rows[i].reason), "d1", rows[i].bypassed, "T", &out);
+        bool plain =
+            form_grant_plain(slice_str(rows[i].user), slice_str(rows[i].reason), "d1", rows[i].bypassed, "T", &out);
         if (plain != rows[i].plain) fail_msg("%zu", i);
-        buf_printf(&input, "{\"user\":%s,\"decision\":{\"allow\":true,\"id\":\"d1\"%s%s},\"timestamp\":\"T\"}", rows[i].user,
-                   rows[i].reason, rows[i].bypassed ? ",\"bypassed\":true" : "");
+        buf_printf(&input, "{\"user\":%s,\"decision\":{\"allow\":true,\"id\":\"d1\"%s%s},\"timestamp\":\"T\"}",
+                   rows[i].user, rows[i].reason, rows[i].bypassed ? ",\"bypassed\":true" : "");
         if (plain) {
             assert_true(form_grant(buf_slice(&input), &read));
             if (!slice_eq(buf_slice(&out), buf_slice(&read))) fail_msg("%.*s", (int)out.n, out.p);
@@ -449,11 +450,17 @@ static void test_base64url(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_general_forms), cmocka_unit_test(test_plain_form), cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_limit),         cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_sample),        cmocka_unit_test(test_jws_rsa),
-        cmocka_unit_test(test_jws_ec),        cmocka_unit_test(test_kid_is_the_thumbprint),
-        cmocka_unit_test(test_refused_keys),  cmocka_unit_test(test_encrypted_key),
+        cmocka_unit_test(test_general_forms),
+        cmocka_unit_test(test_plain_form),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_jws_rsa),
+        cmocka_unit_test(test_jws_ec),
+        cmocka_unit_test(test_kid_is_the_thumbprint),
+        cmocka_unit_test(test_refused_keys),
+        cmocka_unit_test(test_encrypted_key),
         cmocka_unit_test(test_base64url),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
