@@ -50,7 +50,8 @@ fn documents(module: &Module, modules: &[Ref<Module>]) -> Names {
     names
 }
 
-fn name(rule: &Rule) -> &Ref<Expr> {
+/// The reference that names a rule.
+pub fn name(rule: &Rule) -> &Ref<Expr> {
     match rule {
         Rule::Default { refr, .. } => refr,
         Rule::Spec { head, .. } => match head {

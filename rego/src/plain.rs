@@ -15,6 +15,7 @@
 //! to data that has a variable part does not lead to rules.
 use crate::check::{Kind, Path, Rules};
 use crate::names;
+use crate::patterns::name;
 use crate::refs::{self, Names};
 use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleBody, RuleHead};
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,15 +245,6 @@ impl<'a> Plain<'a> {
             None => refs::builtin(&path.join(".")),
         };
         arity == Some(given) && given <= MOST_ARGUMENTS
-    }
-}
-
-fn name(rule: &Rule) -> &Ref<Expr> {
-    match rule {
-        Rule::Default { refr, .. } => refr,
-        Rule::Spec { head, .. } => match head {
-            RuleHead::Compr { refr, .. } | RuleHead::Func { refr, .. } | RuleHead::Set { refr, .. } => refr,
-        },
     }
 }
 
