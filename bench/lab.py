@@ -132,6 +132,16 @@ def cpu_s(pids):
     return total
 
 
+def ticks(pids):
+    """(of user time, of system time), of all that live; sampled, so that a short while says little of how they share."""
+    sums = [0, 0]
+    for p in pids:
+        with open(f"/proc/{p}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        sums = [sums[0] + int(fields[11]), sums[1] + int(fields[12])]
+    return sums
+
+
 def core_busy_s(core):
     with open("/proc/stat", encoding="ascii") as f:
         for line in f:
@@ -333,21 +343,24 @@ class Lab:
 
 
 class Used:
-    """What a proxy used inside the block: cpu_s, others_on_proxy_core, rss_kib, anonymous_kib, seconds."""
+    """What a proxy used inside the block: cpu_s, kernel_share of it, others_on_proxy_core, rss_kib, anonymous_kib, seconds."""
 
     def __init__(self, proxy):
         self.proxy = proxy
         self.values = {}
 
     def __enter__(self):
-        self.begun = time.monotonic(), cpu_s(self.proxy.pids), core_busy_s(PROXY_CORE)
+        self.begun = time.monotonic(), cpu_s(self.proxy.pids), core_busy_s(PROXY_CORE), ticks(self.proxy.pids)
         return self
 
     def __exit__(self, *_):
-        begun, cpu, busy = self.begun
+        begun, cpu, busy, (user, system) = self.begun
         seconds, used = time.monotonic() - begun, cpu_s(self.proxy.pids) - cpu
         others = max(0.0, core_busy_s(PROXY_CORE) - busy - used) / seconds
         self.values = {"cpu_s": round(used, 6), "used_s": round(seconds, 3), "others_on_proxy_core": round(others, 3)}
+        user, system = (now - was for now, was in zip(ticks(self.proxy.pids), (user, system)))
+        if user + system >= TICK:  # a second of it at least
+            self.values["kernel_share"] = round(system / (user + system), 3)
         if self.proxy.process:
             self.values["rss_kib"], self.values["anonymous_kib"] = memory_kib(self.proxy.pids)
 

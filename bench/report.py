@@ -49,18 +49,19 @@ def cost(f, v, plots):
     for arm in f.arms("cost"):
         values = f.values("cost", arm, "cpu_us")
         if not values:
-            rows.append((arm, "no run counts") + ("",) * 6)
+            rows.append((arm, "no run counts") + ("",) * 7)
             continue
         shown.append((arm, median(values), values[0], values[-1], arm.startswith("doorward")))
         rows.append((arm, spread(values), f"{f.median('cost', arm, 'rps'):,.0f}",
                      f"{_share(f, arm):.0%}",
+                     spread(f.values("cost", arm, "kernel_share"), "{:.0%}"),
                      f"{f.median('cost', arm, 'rss_kib') / 1024:.1f}", spread(f.ratios("cost", arm, "haproxy"), "{:.2f}"), spread(f.ratios("cost", arm, "nginx"), "{:.2f}")))
     if shown:
         plots["cost"] = plot.bars("CPU of a cached authorized GET, µs (range)", sorted(shown, key=lambda row: row[1]))
     return ("### What a request costs\n\nA cached authorized GET, 1 KiB answer, closed loop, 32 connections, one core; median "
             "(range); the ratios are of pairs in the same repetition. Where a proxy does not use all of its core, load and API "
             "were the narrow place, and its req/s say nothing.\n\n" +
-            table(["", "CPU µs/req", "req/s", "of its core", "RSS MB", "CPU ÷ haproxy", "÷ nginx"], rows))
+            table(["", "CPU µs/req", "req/s", "of its core", "in the kernel", "RSS MB", "CPU ÷ haproxy", "÷ nginx"], rows))
 
 
 def waiting(f, v, plots, part, title):
@@ -230,6 +231,28 @@ def embedded(f, v, plots):
                ["", "CPU µs", "of OPA", "in all ÷ embedded", "unique URLs/s", "single p50 µs", "p99 µs", "over a known path", "CPU in all"], rows)
 
 
+def calls(f, v, plots):
+    rows = []
+    for arm in dict.fromkeys(arm.rpartition(": ")[0] for arm in f.arms("calls")):
+        at = {n: f.of("calls", f"{arm}: {n}") for n in (1, 8, 32)}
+        named = sorted(((n, name) for line in at[32] for name, n in line["calls"].items() if n >= 0.05), reverse=True)
+        rows.append((arm, *(spread(f.values("calls", f"{arm}: {n}", "calls_each"), "{:.2f}") for n in at),
+                     ", ".join(f"{n:.2f} `{name}`" for n, name in named)))
+    return "### System calls of a warm request\n\nA cached authorized GET, counted by strace over thousands of them, by the number of " \
+           "connections (wrk).\n\n" + table(["", "1", "8", "32", "which (32)"], rows)
+
+
+def instructions(f, v, plots):
+    rows = []
+    for arm in sorted(f.arms("instructions")):
+        for line in f.of("instructions", arm):
+            said = line["instructions"]
+            rows.append((arm.split(": ")[1], line["what"], *(f"{n:,}" for n in said.values()), f"{sum(said.values()):,}"))
+    return "### Instructions of its pieces\n\nBy callgrind over `bench_micro`, with what every x86-64 machine has: SHA-256 in software " \
+           "(`bench/budget.py`; CI holds them against `bench/budget.json`). `rest` is the C library, jansson, libuv.\n\n" + table(
+               ["piece", "what", "ours", "llhttp", "OpenSSL", "rest", "together"], rows)
+
+
 MICRO_LIMITS = {"forward-94": (5, 15), "forward-4096": (5, 15), "forward-cold": (None, None)}
 
 
@@ -338,7 +361,7 @@ def scaled(f, part, arm):
     return sorted(found, key=lambda one: one["cpu"])
 
 
-PARTS = [cost, wait, trial, users, chain, unique, miss, embedded, micro, memory, growth, scaling]
+PARTS = [cost, wait, trial, users, chain, unique, miss, embedded, calls, instructions, micro, memory, growth, scaling]
 
 
 def machine(f, path):

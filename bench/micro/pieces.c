@@ -3,6 +3,7 @@
 #include "micro/pieces.h"
 
 #include "authz/input.h"
+#include "authz/render.h"
 #include "base/check.h"
 #include "flow/flow.h"
 #include "http/parser.h"
@@ -13,7 +14,7 @@
 
 static struct arena arena;
 static struct memory *client;
-static char *sent;         /* the request of the whole pieces */
+static char *sent; /* the request of the whole pieces */
 static size_t sent_n;
 static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -101,7 +102,8 @@ static void let_token_go(void)
 static void find_context(void)
 {
     identified.on_done = on_identity;
-    if (identity_find(flow.proxy.settings->identities, token, credential, &identified) == OP_DONE) user = identified.user;
+    if (identity_find(flow.proxy.settings->identities, token, credential, &identified) == OP_DONE)
+        user = identified.user;
 }
 
 static void let_context_go(void)
@@ -148,7 +150,8 @@ static void prepare_decision(void)
     /* what it points to stays: the arena of the pieces is given back between them, flow's is not */
     question.path = arena_copy(&flow.arena, target.path);
     struct slice *segments = arena_alloc(&flow.arena, target.segments_n * sizeof *segments);
-    for (size_t i = 0; i < target.segments_n; i++) segments[i] = arena_copy(&flow.arena, target.segments[i]);
+    for (size_t i = 0; i < target.segments_n; i++)
+        segments[i] = arena_copy(&flow.arena, target.segments[i]);
     question.segments = segments;
     struct named *params = arena_alloc(&flow.arena, 2 * sizeof *params);
     memcpy(params, question.params, 2 * sizeof *params);
@@ -168,7 +171,8 @@ static void make_key(void)
 
 static void find_decision(void)
 {
-    CHECK(decision_find(flow.proxy.settings->decisions, &question, &arena, &decided) == OP_DONE, "a decision in memory");
+    CHECK(decision_find(flow.proxy.settings->decisions, &question, &arena, &decided) == OP_DONE,
+          "a decision in memory");
     CHECK(decided.decision && decided.decision->allow, "an allow");
     decision_release(decided.decision);
 }
@@ -258,31 +262,36 @@ static void prepare_write(void)
 }
 
 static struct grant *grant;
-static struct buf grant_out;
+static struct front grant_front;
 
 static void prepare_grant(void)
 {
+    static const struct decision_question q = {
+        .user_json = SLICE("{\"id\":\"alice\",\"roles\":[\"reader\"]}"), .method = SLICE("GET"), .path = SLICE("/x")};
     char *error = NULL;
     grant = grant_create(&(struct grant_config){.max_bytes = 7168}, &error);
     CHECK(grant, "a grant");
-    buf_init(&grant_out, NULL);
+    front_init(&grant_front, &q);
 }
 
 static void make_grant(void)
 {
-    static const char text[] =
-        "{\"user\":{\"id\":\"alice\",\"roles\":[\"reader\"]},\"decision\":{\"allow\":true,\"id\":\"d1\"},"
-        "\"request\":{\"method\":\"GET\",\"path\":\"/x\"},\"timestamp\":\"2026-01-01T00:00:00.000Z\"}";
-    char *detail = NULL;
-    CHECK(grant_make(grant, slice_str(text), 1700000000, 1700000090, &grant_out, &detail) == REASON_FORWARDED, "a grant");
-    grant_out.n = 0;
+    const struct verdict v = {
+        .use = DECISION_GRANT, .allow = true, .id = "d1", .wall_ms = 1700000000000, .end_ms = 90000};
+    const struct decisions_config config = {.grant = grant};
+    const char *detail = NULL;
+    enum reason reason;
+    struct decision *d = render_decision(&config, &v, &grant_front, &reason, &detail);
+    CHECK(d, "a grant");
+    render_free(&d->entry);
 }
 
 /* --- whole: from bytes read to bytes written */
 
 static void pump(void)
 {
-    while (memory_pump()) continue;
+    while (memory_pump())
+        continue;
 }
 
 static void send_request(void)
@@ -385,9 +394,11 @@ const struct piece pieces[] = {
     {"decision-miss", "the same, but asked for and answered, the grant rendered", prepare_decision, forget_decisions,
      start_deciding, end_deciding},
     {"cache", "one of 10,000 entries", prepare_cache, NULL, get_cached, NULL},
-    {"grant", "render a grant in the general form (only after a miss)", prepare_grant, NULL, make_grant, NULL},
+    {"grant", "a decision with its grant in the general form, made anew (only after a miss)", prepare_grant, NULL,
+     make_grant, NULL},
     {"head", "write the head that goes to the API", prepare_write, NULL, write_head, reset_arena},
-    {"forward", "a warm GET: from its bytes to those that go to the API", prepare_get, send_request, pump, take_forwarded},
+    {"forward", "a warm GET: from its bytes to those that go to the API", prepare_get, send_request, pump,
+     take_forwarded},
     {"answer", "the API's answer, from its bytes to those that go to the client", prepare_get, ready_answer, pump,
      check_answered},
     {"forward-94", "a warm POST of 94 bytes, likewise", prepare_94, send_request, pump, take_forwarded},
