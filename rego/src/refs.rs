@@ -352,6 +352,9 @@ impl Walk<'_> {
         if shown == "print" {
             return;
         }
+        if shown == "walk" && given == 1 {
+            self.finding(span, "walk as a value gives nothing in this engine: write `walk(x, [path, value])`");
+        }
         match self.arity(&name) {
             None => self
                 .finding(span, &format!("{shown}: no such function; it is neither a rule nor built into this engine")),

@@ -18,19 +18,29 @@
 //!   `r := o[x] if { x := k } else := 1`   is `r := __value if { x := k; __value := o[x] } else := 1`
 //!   `r contains x.a if some x in xs`      is `r contains __value if { some x in xs; __value := x.a }`
 //!
+//! It takes `with` for what is defined when only the last value is, a value after what was replaced before it, and `with` of
+//! a `some … in` for all that follows. And it gives a variable its value where it first meets it as an index or in a
+//! pattern, be it in a negation, in the domain of `every` or in a query inside the one that binds it:
+//!
+//!   `p with input.a as x.a`               is `__taken1 := x.a; p with input.a as __taken1`
+//!   `some x in xs with input.a as 1`      is `__taken1 := xs with input.a as 1; some x in __taken1`
+//!   `x = xs[_]; not o[x]`                 is `x = xs[_]; not o[[x][0]]`
+//!   `x = xs[_]; count([1 | x = 3]) == 0`  is `x = xs[_]; count([1 | __taken1 = 3; __taken1 == x]) == 0`
+//!
 //! For the register machine (`machine`), which goes on after `x := input.n` without `input.n`, there is a second text in
 //! which `x == x` stands behind it.
 //!
 //! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are; the column of an error in
 //! an evaluation is that of the rewritten line. `==` is unification in OPA's eyes, whose operands stay inside of the `not`.
-use crate::check::{Rules, alias};
+use crate::check::{Path, Rules, alias};
 use crate::names;
 use crate::patterns::binds;
-use crate::refs::{Names, variables};
+use crate::refs::{self, Names, variables};
 use regorus::unstable::{
     AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleAssign, RuleBody, RuleHead, Span,
+    WithModifier,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 struct Rewrite<'a> {
@@ -46,6 +56,19 @@ struct Rewrite<'a> {
     bound: Names,
     /// Those of them that belong to an `every`.
     own: Names,
+    /// Those of them that `some … in` or `:=` before, or an argument, gave their value.
+    firm: Names,
+    /// Those of them that come from around the query at hand.
+    outer: Names,
+    /// Nothing gets its value in what is looked at, neither in the query at hand.
+    closed: bool,
+    /// What is to stand behind the statement at hand.
+    behind: String,
+    rules: &'a Rules,
+    package: Path,
+    imports: BTreeMap<String, Path>,
+    /// Values that were put into variables before their statements.
+    taken: usize,
 }
 
 /// The value of a rule, a variable of its body.
@@ -66,6 +89,14 @@ pub fn rewrite(module: &Module, rules: &Rules, guards: bool) -> Option<String> {
         tail: None,
         bound: Names::new(),
         own: Names::new(),
+        firm: Names::new(),
+        outer: Names::new(),
+        closed: false,
+        behind: String::new(),
+        rules,
+        imports: module.imports.iter().filter_map(|one| Some((alias(one)?, names::static_path(&one.refr)))).collect(),
+        package,
+        taken: 0,
     };
     module.policy.iter().for_each(|rule| rewrite.rule(rule));
     if rewrite.edits.is_empty() {
@@ -95,6 +126,7 @@ impl Rewrite<'_> {
         if let RuleHead::Func { args, .. } = head {
             args.iter().for_each(|arg| variables(arg, &mut self.bound));
         }
+        self.firm = self.bound.clone();
         let runs = has_runs(head, bodies);
         if runs && bodies.is_empty() {
             let statements = self.values(head, None, true);
@@ -134,10 +166,9 @@ impl Rewrite<'_> {
             }
             if let Some(refr) = refr.filter(|_| key.is_some_and(|key| self.may_be_undefined(key))) {
                 // The engine's span of an object begins at its last member; `contains` stands before the key.
-                let (before, end) = (self.range(refr).end, self.head_end(head));
-                let between = self.source.get(before..end).unwrap_or_default();
-                if let Some(rest) = between.trim_start().strip_prefix("contains") {
-                    found.push((end - rest.len()..end, VALUE.into()));
+                let end = self.head_end(head);
+                if let Some(start) = self.after("contains", self.range(refr).end..end) {
+                    found.push((start..end, VALUE.into()));
                 }
             }
         }
@@ -165,64 +196,169 @@ impl Rewrite<'_> {
 
     fn query(&mut self, query: &Query) {
         let outside = self.bound.clone();
+        let outer = std::mem::replace(&mut self.outer, outside.clone());
+        let (firm, closed) = (self.firm.clone(), std::mem::take(&mut self.closed));
         for stmt in &query.stmts {
             let mut declared = Names::new();
             binds(&stmt.literal, &mut declared, &mut self.bound);
         }
+        let behind = std::mem::take(&mut self.behind);
         for stmt in &query.stmts {
             self.stmt(stmt, query);
+            self.closed = false;
+            if let Literal::SomeIn { .. } | Literal::Expr { .. } = stmt.literal {
+                binds(&stmt.literal, &mut self.firm, &mut Names::new());
+            }
             if self.tail.as_ref().is_some_and(|(start, _)| *start == stmt.span.start) {
                 self.around(stmt, query, String::new(), "");
             }
         }
+        self.declarations(query);
         self.bound = outside;
+        (self.outer, self.firm, self.closed, self.behind) = (outer, firm, closed, behind);
+    }
+
+    /// Puts `some x` first: behind a loop the engine would find it declared twice.
+    fn declarations(&mut self, query: &Query) {
+        let Some(first) = query.stmts.first() else { return };
+        for stmt in query.stmts.iter().skip(1) {
+            let Literal::SomeVars { vars, .. } = &stmt.literal else { continue };
+            let is_new = |span: &Span| !self.outer.contains(span.text()) && !self.documents.contains(span.text());
+            if stmt.with_mods.is_empty() && vars.iter().all(is_new) {
+                let names: Vec<&str> = vars.iter().map(|span| span.text()).collect();
+                self.edits.push((self.widened(stmt.span.start, stmt.span.end), "true".into()));
+                let start = self.widened(first.span.start, first.span.end).start;
+                self.insert_first(start, format!("some {}; ", names.join(", ")));
+            }
+        }
     }
 
     fn stmt(&mut self, stmt: &LiteralStmt, query: &Query) {
-        stmt.with_mods.iter().for_each(|with| self.expr(&with.r#as));
+        let before = self.replacements(stmt);
+        let mut is_done = false;
         match &stmt.literal {
             Literal::SomeVars { .. } => {}
             Literal::SomeIn { key, value, collection, .. } => {
                 key.iter().chain([value, collection]).for_each(|expr| self.expr(expr));
+                if let Some(with) = stmt.with_mods.first() {
+                    is_done = true;
+                    let collection = self.collection(value, with, stmt);
+                    self.around(stmt, query, format!("{before}{collection}"), "");
+                }
             }
             Literal::Every { key, value, domain, query, .. } => {
+                self.closed = true;
                 self.expr(domain);
                 let own: BTreeSet<&str> = key.iter().chain([value]).map(|span| span.text()).collect();
-                let (bound, outside) = (self.bound.clone(), self.own.clone());
+                let (bound, outside, firm) = (self.bound.clone(), self.own.clone(), self.firm.clone());
+                self.firm.extend(own.iter().map(|name| name.to_string()));
                 self.bound.extend(own.iter().map(|name| name.to_string()));
                 self.own.extend(own.iter().map(|name| name.to_string()));
                 self.query(query);
-                (self.bound, self.own) = (bound, outside);
+                (self.bound, self.own, self.firm) = (bound, outside, firm);
                 self.every(own, value, domain, query);
             }
             Literal::Expr { expr, .. } => match expr.as_ref() {
                 Expr::Membership { key: None, .. } => self.children(expr), // false is as good as undefined
                 Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => {
                     self.expr(expr);
-                    self.assignment(stmt, lhs, rhs, query);
+                    is_done |= self.assignment(stmt, lhs, rhs, query, &before);
                 }
                 _ => self.expr(expr),
             },
-            Literal::NotExpr { expr, .. } => self.negation(stmt, expr, query),
+            Literal::NotExpr { expr, .. } => is_done |= self.negation(stmt, expr, query, &before),
+        }
+        if !is_done && !(before.is_empty() && self.behind.is_empty()) {
+            self.around(stmt, query, before, "");
         }
     }
 
-    fn negation(&mut self, stmt: &LiteralStmt, expr: &Ref<Expr>, query: &Query) {
+    /// Takes the values of `with` before its statement; the statements that do it.
+    fn replacements(&mut self, stmt: &LiteralStmt) -> String {
+        let mut statements = String::new();
+        for with in &stmt.with_mods {
+            self.expr(&with.r#as);
+            if self.is_taken(&with.r#as) {
+                let whole = self.widened(with.span.start, with.span.end);
+                if let Some(start) = self.after("as", self.range(&with.refr).end..whole.end) {
+                    statements.push_str(&self.take(start..whole.end, ""));
+                }
+            }
+        }
+        statements
+    }
+
+    /// The collection of `some … in` taken before the statement, and `with` from it.
+    fn collection(&mut self, value: &Ref<Expr>, with: &WithModifier, stmt: &LiteralStmt) -> String {
+        let withs = self.widened(with.span.start, stmt.span.end);
+        let Some(start) = self.after("in", self.range(value).end..withs.start) else { return String::new() };
+        let modifiers = self.flat(withs.clone());
+        self.edits.retain(|(at, _)| at.start < withs.start || at.end > withs.end);
+        self.edits.push((withs.clone(), String::new()));
+        self.take(start..withs.start, &modifiers)
+    }
+
+    /// Puts a variable in a place; the statement that gives it its value.
+    fn take(&mut self, range: Range<usize>, modifiers: &str) -> String {
+        self.taken += 1;
+        let name = format!("__taken{}", self.taken);
+        let statement = format!("{name} := {} {modifiers}; ", self.flat(range.clone()).trim());
+        self.edits.retain(|(at, _)| at.start < range.start || at.end > range.end);
+        self.edits.push((range, format!(" {name} ")));
+        statement
+    }
+
+    /// Not what has a value in any case, nor a function.
+    fn is_taken(&self, value: &Ref<Expr>) -> bool {
+        let path = names::static_path(value);
+        let Some((root, rest)) = path.split_first() else {
+            return !matches!(
+                value.as_ref(),
+                Expr::String { .. }
+                    | Expr::RawString { .. }
+                    | Expr::Number { .. }
+                    | Expr::Bool { .. }
+                    | Expr::Null { .. }
+            );
+        };
+        let is_function = self.rules.function(&self.target(&path)).is_some();
+        !is_function && (self.documents.contains(root) || (self.bound.contains(root) && !rest.is_empty()))
+    }
+
+    /// Where the text behind a keyword begins; before the keyword are blanks and comments.
+    fn after(&self, keyword: &str, range: Range<usize>) -> Option<usize> {
+        let mut rest = self.source.get(range.clone())?.trim_start_matches([']', ')', '"', '`']).trim_start();
+        while let Some(comment) = rest.strip_prefix('#') {
+            rest = comment.split_once('\n')?.1.trim_start();
+        }
+        rest.strip_prefix(keyword).map(|rest| range.end - rest.len())
+    }
+
+    fn negation(&mut self, stmt: &LiteralStmt, expr: &Ref<Expr>, query: &Query, before: &str) -> bool {
+        self.closed = true;
         self.children(expr);
         let mut outside = Vec::new();
         self.outside(expr, &mut outside);
         if outside.is_empty() {
-            return;
+            return false;
         }
         let list = self.list(&outside);
         let with = stmt
             .with_mods
             .first()
             .map_or(String::new(), |with| format!(" {}", self.flat(self.widened(with.span.start, stmt.span.end))));
-        self.around(stmt, query, format!("[{list}]{with}; "), "");
+        self.around(stmt, query, format!("{before}[{list}]{with}; "), "");
+        true
     }
 
-    fn assignment(&mut self, stmt: &LiteralStmt, variable: &Ref<Expr>, value: &Ref<Expr>, query: &Query) {
+    fn assignment(
+        &mut self,
+        stmt: &LiteralStmt,
+        variable: &Ref<Expr>,
+        value: &Ref<Expr>,
+        query: &Query,
+        before: &str,
+    ) -> bool {
         if matches!(value.as_ref(), Expr::Var { span, .. } if !self.documents.contains(span.text())) {
             let whole = self.range(value);
             self.insert(whole.start, "[".into());
@@ -230,29 +366,29 @@ impl Rewrite<'_> {
         }
         if let (true, Expr::Var { span, .. }) = (self.guards, variable.as_ref()) {
             let name = span.text();
-            self.around(stmt, query, String::new(), &format!("; {name} == {name}"));
+            self.around(stmt, query, before.to_string(), &format!("; {name} == {name}"));
+            return true;
         }
+        false
     }
 
     /// Ties it to the variables that its body takes from around it.
     fn every(&mut self, own: BTreeSet<&str>, value: &Span, domain: &Ref<Expr>, query: &Query) {
         let (mut inside, mut mentioned) = (Names::new(), Names::new());
         for stmt in &query.stmts {
-            let mut declared = Names::new();
-            binds(&stmt.literal, &mut declared, &mut inside);
-            inside.extend(declared);
+            binds(&stmt.literal, &mut inside, &mut Names::new());
         }
         mentions(query, &mut mentioned);
+        mentioned.remove("_"); // each is a variable of its own
         let needed: Vec<&String> = mentioned
             .iter()
             .filter(|name| self.bound.contains(*name) && !inside.contains(*name) && !own.contains(name.as_str()))
             .collect();
         // The engine's span of an object begins at its last member; `in` stands before the domain.
-        let (before, end) = (value.end as usize, self.range(domain).end);
-        let between = self.source.get(before..end).unwrap_or_default();
-        let start = between.trim_start().strip_prefix("in").map(|rest| end - rest.trim_start().len());
+        let end = self.range(domain).end;
+        let start = self.after("in", value.end as usize..end);
         if let (false, Some(start)) = (needed.is_empty(), start) {
-            self.insert_first(start, "[".into());
+            self.insert_first(start, " [".into());
             let names: Vec<&str> = needed.iter().map(|name| name.as_str()).collect();
             self.insert(end, format!(", {}][0]", names.join(", ")));
         }
@@ -262,6 +398,7 @@ impl Rewrite<'_> {
     fn around(&mut self, stmt: &LiteralStmt, query: &Query, before: String, behind: &str) {
         let whole = self.widened(stmt.span.start, stmt.span.end);
         let (open, close) = if query.span.start == stmt.span.start { ("{ ", " }") } else { ("", "") };
+        let behind = format!("{behind}{}", std::mem::take(&mut self.behind));
         let tail = self.tail.take_if(|(start, _)| *start == stmt.span.start).map_or(String::new(), |(_, text)| text);
         for (at, text) in [(whole.start, format!("{open}{before}")), (whole.end, format!("{behind}{tail}{close}"))] {
             if !text.is_empty() {
@@ -341,16 +478,71 @@ impl Rewrite<'_> {
             Expr::ArrayCompr { query, .. } | Expr::SetCompr { query, .. } | Expr::ObjectCompr { query, .. } => {
                 self.query(query);
             }
-            Expr::RefBrack { index, .. } => {
-                if matches!(index.as_ref(), Expr::Var { span, .. } if self.own.contains(span.text())) {
-                    let whole = self.range(index);
-                    self.insert(whole.start, "[".into());
-                    self.insert(whole.end, "][0]".into());
-                }
+            Expr::RefBrack { index, .. } => self.known(index, false),
+            Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } => {
+                [lhs, rhs].into_iter().for_each(|side| self.known(side, true));
+            }
+            Expr::Call { fcn, params, .. } => {
+                let has_answer = self.arity(fcn).is_some_and(|arity| params.len() > arity);
+                params.last().into_iter().for_each(|last| self.known(last, has_answer));
             }
             _ => {}
         }
         children(expr).into_iter().for_each(|child| self.expr(child));
+    }
+
+    /// The engine would give a value to variables in brackets and of patterns, where OPA has it from elsewhere.
+    fn known(&mut self, pattern: &Ref<Expr>, is_pattern: bool) {
+        if let Expr::Var { span, .. } = pattern.as_ref() {
+            if is_pattern && self.own.contains(span.text()) {
+                return self.in_list(pattern);
+            }
+        }
+        self.knowns(pattern, is_pattern);
+    }
+
+    fn in_list(&mut self, expr: &Ref<Expr>) {
+        let whole = self.range(expr);
+        self.insert(whole.start, "[".into());
+        self.insert(whole.end, "][0]".into());
+    }
+
+    fn knowns(&mut self, pattern: &Ref<Expr>, is_pattern: bool) {
+        match pattern.as_ref() {
+            Expr::Var { span, .. } if span.text() != "_" => {
+                let name = span.text();
+                let is_elsewhere = (self.closed || self.outer.contains(name)) && self.bound.contains(name);
+                if (!is_elsewhere || self.firm.contains(name)) && !self.own.contains(name) {
+                    return;
+                }
+                if is_pattern && !self.closed {
+                    let whole = self.range(pattern);
+                    self.taken += 1;
+                    let other = format!("__taken{}", self.taken);
+                    self.behind.push_str(&format!("; {other} == {name}"));
+                    self.edits.push((whole, other));
+                } else {
+                    self.in_list(pattern);
+                }
+            }
+            Expr::Array { items, .. } => items.iter().for_each(|item| self.knowns(item, is_pattern)),
+            _ => {}
+        }
+    }
+
+    fn arity(&self, function: &Ref<Expr>) -> Option<usize> {
+        let path = names::static_path(function);
+        self.rules.function(&self.target(&path)).or_else(|| refs::builtin(&path.join(".")))
+    }
+
+    /// Where a name leads to, below data.
+    fn target(&self, path: &[String]) -> Path {
+        let Some((root, rest)) = path.split_first() else { return Path::new() };
+        match self.imports.get(root) {
+            Some(target) => target.iter().skip(1).chain(rest).cloned().collect(),
+            None if root == "data" => rest.to_vec(),
+            None => self.package.iter().chain(path).cloned().collect(),
+        }
     }
 
     fn insert(&mut self, at: usize, text: String) {

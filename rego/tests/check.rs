@@ -215,6 +215,14 @@ fn objects_as_patterns() {
 }
 
 #[test]
+fn walk_as_a_value() {
+    for body in ["r := [p | [p, _] = walk(input)]", "r if not walk(input)[0]", "r := [v | some v in walk(input)]"] {
+        assert!(said(body).contains("walk as a value gives nothing"), "{body}: {}", said(body));
+    }
+    accepted(&[("p.rego", "package p\nr := [p | walk(input, [p, _])]\n")]);
+}
+
+#[test]
 fn unsafe_below_not() {
     for (body, name) in [
         ("r if not input.o[_] == 1", "_"),

@@ -267,6 +267,74 @@ fn one_undefined_member_takes_no_other_with_it() {
     }
 }
 
+/// The engine takes `with` for what is defined, in the order of the text, and for all that stands behind `some … in`.
+#[test]
+fn replacements_are_taken_first() {
+    let input = r#"{"a": 1, "b": 3, "o": {}, "l": ["q", "k"]}"#;
+    for (body, expected) in [
+        ("r if { input.a with input.o as input.zz with input.b as 2 }", Outcome::Undefined),
+        ("r if input.a with input.o as input.zz with input.b as 2", Outcome::Undefined),
+        ("r if not input.zz with input.o as input.zz with input.b as 2", Outcome::Undefined),
+        ("r if not input.b > 4 with input.o as input.zz with input.b as 2", Outcome::Undefined),
+        ("r if not input.b > 4 with input.o as {\"x\": 1} with input.b as input.a", answered("true")),
+        ("r if input.a with input as {\"a\": 1, \"b\": input.zz} with input.b as 2", Outcome::Undefined),
+        ("r if input.a with input # all\n\tas # this\n\t{\"a\": [input.b]}", answered("true")),
+        ("r := x if { x := input.a with input.o as input.zz with input.b as 2 }", Outcome::Undefined),
+        ("r := [1 | input.a with input.o as input.zz with input.b as 2]", answered("[]")),
+        ("r if { every x in input.l { x } with input.o as input.zz with input.b as 2 }", Outcome::Undefined),
+        ("r := [x, y] if { some x in input.l with input.l as [7]; y := input.l }", answered(r#"[7,["q","k"]]"#)),
+        ("r := [x, y] if { some _, x in {\"k\": input.b} with input.b as 4; y := input.b }", answered("[4,3]")),
+        ("r := [x | some x in input.l with input.l as [7]; some y in input.l; y != 9]", answered("[7,7]")),
+        ("f(_) := 1\nr := x if { x := input.b with f as 2 with input.b as f(1) }", answered("1")),
+        ("f(_) := 1\ng(_) := 2\nr := x if { x := f(1) with f as g }", answered("2")),
+        ("f(_) := 1\nr if { f(1) with f as input.zz with input.b as 1 }", Outcome::Undefined),
+        ("s := 1\nr := x if { x := input.b with data.p.s as 2 with input.b as s }", answered("1")),
+    ] {
+        assert_eq!(ask(body, input), expected, "{body}");
+    }
+}
+
+/// The engine gives variables in brackets and patterns a value where it meets them first, even in a negation or a closure.
+#[test]
+fn variables_have_their_values_from_where_they_are_bound() {
+    let input = r#"{"a": "x", "n": 1, "p": ["x", "y"], "q": [["x", 1]], "o": {}, "oo": {"x": 1}}"#;
+    for body in [
+        "walk(input.a, [_, v]); not input.o[v]",
+        "lower(input.a, v); not input.o[v]",
+        "f(input.a, v); not input.o[v]",
+        "w = input.p[_]; v = w; not input.o[v]",
+        "not input.o[v]; v = input.p[_]",
+        "not input.o[v]; input.oo[v] = 1",
+        "not input.o[[v, 1]]; v = input.p[_]",
+        "not v = 3; v = input.p[_]",
+        "not [v, 1] = [3, 1]; v = input.p[_]",
+        "count([1 | v = 3]) == 0; v = input.p[_]",
+        "count([1 | [v, 2] = input.q[_]]) == 0; v = input.p[_]",
+        "count([1 | input.o[v]]) == 0; v = input.p[_]",
+        "count([1 | not input.o[v]]) == 1; v = input.p[_]",
+        "count([1 | walk(input.o, [_, v])]) == 0; v = input.p[_]",
+        "every x in input.p { not input.o[v][x] }; v = input.p[_]",
+        "every x in input.p { not v = input.o[x] }; v = input.p[_]",
+        "every x in [v] { v = x }; v = input.p[_]",
+        "every x in [\"x\"] { y = x; y == v }; v = \"x\"",
+        "every x in input.q { [v, _] = x }; v = input.p[_]",
+    ] {
+        let text = format!("bad contains v if {{ {body} }}\nr if count(bad) == 0\nf(x) := x");
+        assert_eq!(ask(&text, input), Outcome::Undefined, "{body}");
+    }
+    for (body, expected) in [
+        ("v = input.p[_]; count([k | [k, v] = [\"q\", input.p[_]]]) == 1", r#"["x","y"]"#),
+        ("v = input.p[_]; count([1 | f(v, v)]) == 1", r#"["x","y"]"#),
+        ("input.p[_]; some v; input.oo[v] == 1", r#"["x"]"#),
+        ("input.p[_]; some i\n\tsome v\n\tinput.p[i] = v; i in [0]; input.n in [1]", r#"["x"]"#),
+        ("input.a in input.p; count([i | input.p[_]; some i; input.p[i]]) == 4; v = input.a", r#"["x"]"#),
+        ("walk(input.a, [_, v]); every x in input.p { every _ in input.p { input.p[_] == x } }", r#"["x"]"#),
+    ] {
+        let text = format!("r contains v if {{ {body} }}\nf(x) := x");
+        assert_eq!(ask(&text, input), answered(expected), "{body}");
+    }
+}
+
 #[test]
 fn errors_keep_their_lines() {
     let text = "package p\nr if {\n\tnot startswith(\n\t\tlower(input.s),\n\t\t\"a\",\n\t)\n\tinput.n + 1 == 2\n}\n";

@@ -61,7 +61,7 @@ def test_odd_arguments_are_no_errors(builtins, covered, tmp_path):
     failing = set()
     made = random.Random(7)
     for name in sorted(covered):
-        if "infix" in builtins[name] or name in ("eq", "assign", "print"):
+        if "infix" in builtins[name] or name in ("eq", "assign", "print", "walk"):  # walk is no value: refused/
             continue
         file = tmp_path / "one.rego"
         file.write_text(call(builtins[name]))
