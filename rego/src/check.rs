@@ -115,6 +115,25 @@ fn clash(rules: &Rules, path: &Path, definitions: &[Definition]) -> Option<Findi
     if let Some(second) = defaults.next() {
         return at(second, "has a default already");
     }
+    if first.kind == Kind::Object {
+        let is_partial = |below: &&Path| {
+            rules
+                .by_path
+                .get(*below)
+                .is_some_and(|all| all.iter().any(|one| matches!(one.kind, Kind::Object | Kind::Set)))
+        };
+        if let Some(below) = rules.below(path).find(is_partial) {
+            let place = names::place(&rules.by_path.get(below)?.first()?.span);
+            return at(
+                first,
+                &format!(
+                    "has variable keys, and {} at {place} has members of its own: without any it would not be undefined; \
+                     give it another name",
+                    names::path_text(below)
+                ),
+            );
+        }
+    }
     if first.kind != Kind::Object {
         if let Some(below) = rules.below(path).next() {
             return at(first, &format!("is a rule, and so is {} inside it", names::path_text(below)));

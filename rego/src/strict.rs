@@ -27,6 +27,9 @@
 //!   `x = xs[_]; not o[x]`                 is `x = xs[_]; not o[[x][0]]`
 //!   `x = xs[_]; count([1 | x = 3]) == 0`  is `x = xs[_]; count([1 | __taken1 = 3; __taken1 == x]) == 0`
 //!
+//! A partial object of more than one variable part, or of sets, is undefined for it without members: one more definition
+//! (`r[__key] := {} if { some __key in [] }`, behind the last line) makes it `{}`.
+//!
 //! For the register machine (`machine`), which goes on after `x := input.n` without `input.n`, there is a second text in
 //! which `x == x` stands behind it.
 //!
@@ -99,6 +102,7 @@ pub fn rewrite(module: &Module, rules: &Rules, guards: bool) -> Option<String> {
         taken: 0,
     };
     module.policy.iter().for_each(|rule| rewrite.rule(rule));
+    rewrite.without_members(module);
     if rewrite.edits.is_empty() {
         return None;
     }
@@ -106,6 +110,28 @@ pub fn rewrite(module: &Module, rules: &Rules, guards: bool) -> Option<String> {
 }
 
 impl Rewrite<'_> {
+    /// Gives partial objects of more than one variable part, or of sets, a definition that has no members.
+    fn without_members(&mut self, module: &Module) {
+        let mut paths: BTreeSet<Path> = BTreeSet::new();
+        for rule in &module.policy {
+            let Rule::Spec { head: RuleHead::Compr { refr, .. } | RuleHead::Set { refr, .. }, .. } = rule.as_ref()
+            else {
+                continue;
+            };
+            let (parts, path) = (names::parts(refr), names::static_path(refr));
+            let is_set = matches!(rule.as_ref(), Rule::Spec { head: RuleHead::Set { .. }, .. });
+            if !path.is_empty() && path.len() + usize::from(!is_set) < parts.len() {
+                paths.insert(path);
+            }
+        }
+        for path in paths {
+            let (first, rest) = path.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+            let rest: String =
+                rest.iter().map(|part| format!("[{}]", serde_json::Value::from(part.as_str()))).collect();
+            self.insert(self.source.len(), format!("\n{first}{rest}[__key] := {{}} if {{ some __key in [] }}"));
+        }
+    }
+
     fn rule(&mut self, rule: &Rule) {
         let Rule::Spec { head, bodies, .. } = rule else { return }; // a default is a constant
         match head {

@@ -215,6 +215,17 @@ fn objects_as_patterns() {
 }
 
 #[test]
+fn partial_rules_in_partial_rules() {
+    for body in [
+        "g[k] := 1 if some k in input\ng.a[k] := 1 if some k in input",
+        "g.a contains 1 if input.x\ng[k] contains 1 if some k in input",
+    ] {
+        assert!(said(body).contains("has members of its own"), "{body}: {}", said(body));
+    }
+    accepted(&[("p.rego", "package p\nr := g\ng[k] := 1 if some k in input\ng.a := 1 if input.x")]);
+}
+
+#[test]
 fn walk_as_a_value() {
     for body in ["r := [p | [p, _] = walk(input)]", "r if not walk(input)[0]", "r := [v | some v in walk(input)]"] {
         assert!(said(body).contains("walk as a value gives nothing"), "{body}: {}", said(body));

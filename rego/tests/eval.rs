@@ -336,6 +336,23 @@ fn variables_have_their_values_from_where_they_are_bound() {
 }
 
 #[test]
+fn partial_objects_without_members_are_empty() {
+    for (body, expected) in [
+        ("g[k] contains v if some k, v in input.o", "{}"),
+        ("g[k].b := v if some k, v in input.o", "{}"),
+        ("g[k][v] := 1 if some k, v in input.o", "{}"),
+        ("g[k][v] contains 1 if some k, v in input.o # none", "{}"),
+        ("g.b[k] contains v if some k, v in input.o", r#"{"b":{}}"#),
+        ("g.b[k] := v if some k, v in input.o", r#"{"b":{}}"#),
+    ] {
+        assert_eq!(ask(&format!("r := g\n{body}"), r#"{"o": {}}"#), answered(expected), "{body}");
+        assert_eq!(ask(&format!("r if not g\n{body}"), r#"{"o": {}}"#), Outcome::Undefined, "{body}");
+    }
+    assert_eq!(ask("r := g\ng[k] contains v if some k, v in input", r#"{"a": 1}"#), answered(r#"{"a":[1]}"#));
+    assert_eq!(ask("r := g\ng[k].b := v if some k, v in input", r#"{"a": 1}"#), answered(r#"{"a":{"b":1}}"#));
+}
+
+#[test]
 fn errors_keep_their_lines() {
     let text = "package p\nr if {\n\tnot startswith(\n\t\tlower(input.s),\n\t\t\"a\",\n\t)\n\tinput.n + 1 == 2\n}\n";
     let mut policies = create(&[("p.rego", text)], "data.p.r").unwrap();

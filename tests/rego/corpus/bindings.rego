@@ -116,3 +116,23 @@ with_function := x if x := input.n with same as 2 with input.n as same(input.a)
 with_rule := x if x := input.n with data.corpus.bindings.one as 2 with input.n as one
 
 one := 1
+
+sets[k] contains v if some k, v in input.oo
+
+inner[k].b := v if some k, v in input.oo
+
+both[k][v] := 1 if some k, v in input.oo
+
+below.a[k] contains v if some k, v in input.oo
+
+reads_sets := sets
+
+reads_inner := inner
+
+reads_both := both
+
+reads_below := below
+
+not_sets if not sets
+
+not_sets_empty if not sets == {}
