@@ -38,6 +38,13 @@ static struct {
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", "off"};
 
+/* A file keeps nobody waiting. All who write to this description append then, so that none writes over another's lines. */
+static void append_to(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && !(flags & O_APPEND)) (void)fcntl(fd, F_SETFL, flags | O_APPEND);
+}
+
 /* A new open file description: O_NONBLOCK on the one that was inherited would be seen by every process that shares it.
    O_APPEND, since the new one has an offset of its own. */
 static int reopen(int fd)
@@ -60,9 +67,14 @@ void log_open(int fd, enum log_level level)
     log_close();
     sink.level = level;
     sink.fd = fd;
-    sink.is_socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+    if (fstat(fd, &st) != 0) st.st_mode = 0;
+    sink.is_socket = S_ISSOCK(st.st_mode);
     sink.lines = xmalloc(BUFFER_BYTES);
     if (sink.is_socket) return;
+    if (S_ISREG(st.st_mode)) {
+        append_to(fd);
+        return;
+    }
     int own = reopen(fd);
     if (own >= 0) {
         sink.fd = own;

@@ -116,6 +116,7 @@ static int take_rest(int argc, char **argv, struct eval_asked *asked)
     asked->target = argv[optind + 1];
     if (!is_line(slice_str(asked->method), false)) return wrong("METHOD is one word", NULL);
     if (!is_line(slice_str(asked->target), false)) return wrong("PATH has a space or a control character in it", NULL);
+    if (asked->target[0] != '/') return wrong("PATH begins with /", asked->target);
     if (asked->claims.p && asked->authorization.p) return wrong("either claims or a credential", NULL);
     return -1;
 }
@@ -408,6 +409,8 @@ int eval_run(struct eval_asked *asked, struct conf *conf)
     char *error = NULL;
     int code = EXIT_USAGE;
     leave_alone(conf);
+    if (asked->profile.p && !conf->context.url.n && !conf->context.service_url.n)
+        fprintf(stderr, "doorward eval: --profile is not used: without context.url the context is made of the token's claims\n");
     buf_init(&e.answer, NULL);
     buf_init(&e.report, NULL);
     buf_init(&e.input, NULL);

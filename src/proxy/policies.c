@@ -63,11 +63,15 @@ bool policies_compile(const struct conf *c, struct rego_engine **out, char **err
     return *out != NULL;
 }
 
+#define GONE 1 /* in place of the mark of what cannot be read: told as any other change */
+
 bool policies_changed(struct policies_watch *w, const struct conf *c)
 {
-    uint64_t last = w->last, now = c->policy.path.n ? policies_mark(c->policy.path.p) : 0;
+    if (!c->policy.path.n) return false;
+    uint64_t last = w->last, now = policies_mark(c->policy.path.p);
+    if (!now) now = GONE;
     w->last = now;
-    if (now == 0 || now == c->policy.mark || now == w->tried || now != last) return false;
+    if (now == c->policy.mark || now == w->tried || now != last) return false;
     w->tried = now;
     return true;
 }

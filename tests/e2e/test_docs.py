@@ -30,8 +30,8 @@ def test_sample_is_a_valid_configuration():
     assert checked.returncode == 0, checked.stderr.decode()
 
 
-def blocks(language):
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as page:
+def blocks(language, page="README.md"):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as page:
         return [text for of, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read(), re.M | re.S) if of == language]
 
 
@@ -52,6 +52,23 @@ def test_first_example_of_the_readme(tmp_path):
         printed = iter(ran.stdout.splitlines())
         for line in expected.splitlines():
             assert line in printed, f"{command} does not print {line!r} there"
+
+
+@pytest.mark.skipif("regorus" not in run_once("--version")[1], reason="this build has no policy engine in it")
+@pytest.mark.parametrize("roles, outcome", [(["reader"], "allowed"), (["writer"], "refused")])
+def test_first_example_of_the_page_on_policies(tmp_path, roles, outcome):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "example.rego").write_text(blocks("rego", "docs/policies.md")[0])
+    (tmp_path / "doorward.yaml").write_text(blocks("yaml", "docs/policies.md")[0])
+    (tmp_path / "claims.json").write_text(json.dumps({"iss": "https://id.example", "aud": "api", "sub": "ann", "roles": roles}))
+    ran = subprocess.run([BIN, "eval", "--config", "doorward.yaml", "--claims", "claims.json", "--json", "GET", "/things"], cwd=tmp_path,
+                         env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False, timeout=20)
+    said = json.loads(ran.stdout)
+    assert said["outcome"] == outcome, ran.stdout
+    # and what that page says of the input
+    assert said["input"].keys() == {"user", "token", "resource", "action", "request", "context"}
+    assert said["input"]["request"].keys() == {"method", "path", "segments", "query", "host", "id"}
+    assert {"id", "username", "authenticated", "issuer", "roles"} == said["input"]["user"].keys()
 
 
 def test_configurations_in_the_readme_are_valid(tmp_path):
