@@ -79,6 +79,9 @@ fn rule(rule: &Rule, scope: &Scope, findings: &mut Vec<Finding>) {
         body.assign.iter().for_each(|assign| expr(&assign.value, &inside, &inside, findings));
         first.get_or_insert(inside);
     }
+    if let RuleHead::Compr { refr, .. } | RuleHead::Set { refr, .. } = head {
+        object_in_key(refr, findings);
+    }
     let inside = first.unwrap_or(arguments); // the head's own value belongs to the first body
     match head {
         RuleHead::Compr { refr, assign, .. } | RuleHead::Func { refr, assign, .. } => {
@@ -89,6 +92,27 @@ fn rule(rule: &Rule, scope: &Scope, findings: &mut Vec<Finding>) {
             expr(refr, &inside, &inside, findings);
             key.iter().for_each(|key| expr(key, &inside, &inside, findings));
         }
+    }
+}
+
+/// The engine's span of an object is not all of it, so that `strict` cannot move it into the body, where it must be defined.
+fn object_in_key(refr: &Ref<Expr>, findings: &mut Vec<Finding>) {
+    match refr.as_ref() {
+        Expr::RefBrack { refr, index, .. } => {
+            if let Some(place) = has_object(index) {
+                findings.push(format!("{place}: an object in the key of a rule: name it in the body, `k := {{…}}`"));
+            }
+            object_in_key(refr, findings);
+        }
+        Expr::RefDot { refr, .. } => object_in_key(refr, findings),
+        _ => {}
+    }
+}
+
+fn has_object(expr: &Ref<Expr>) -> Option<String> {
+    match expr.as_ref() {
+        Expr::Object { span, .. } => Some(names::place(span)),
+        _ => children(expr).into_iter().find_map(has_object),
     }
 }
 

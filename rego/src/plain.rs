@@ -276,7 +276,7 @@ fn same_constant(all: &[(&Module, &Rule)]) -> bool {
     values.iter().all(|value| value.is_some() && Some(value) == values.first())
 }
 
-/// A value that is there before any evaluation: a scalar, or a list or object without members.
+/// A value that is there before any evaluation: a scalar, or a list or object of such, by texts.
 fn constant(expr: &Ref<Expr>) -> Option<serde_json::Value> {
     match expr.as_ref() {
         Expr::String { value, .. }
@@ -284,8 +284,17 @@ fn constant(expr: &Ref<Expr>) -> Option<serde_json::Value> {
         | Expr::Number { value, .. }
         | Expr::Bool { value, .. } => serde_json::to_value(value).ok(),
         Expr::Null { .. } => Some(serde_json::Value::Null),
-        Expr::Array { items, .. } if items.is_empty() => Some(serde_json::json!([])),
-        Expr::Object { fields, .. } if fields.is_empty() => Some(serde_json::json!({})),
+        Expr::Array { items, .. } => items.iter().map(constant).collect(),
+        Expr::Object { fields, .. } => {
+            let mut members = serde_json::Map::new();
+            for (_, key, value) in fields {
+                let key = constant(key)?.as_str().map(String::from)?;
+                if members.insert(key, constant(value)?).is_some() {
+                    return None;
+                }
+            }
+            Some(members.into())
+        }
         _ => None,
     }
 }

@@ -33,7 +33,7 @@
 //! For the register machine (`machine`), which goes on after `x := input.n` without `input.n`, there is a second text in
 //! which `x == x` stands behind it.
 //!
-//! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are; the column of an error in
+//! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are, but behind an operand of several lines with a comment; the column of an error in
 //! an evaluation is that of the rewritten line. `==` is unification in OPA's eyes, whose operands stay inside of the `not`.
 use crate::check::{Path, Rules, alias};
 use crate::names;
@@ -185,7 +185,7 @@ impl Rewrite<'_> {
         if is_first {
             let mut at = refr;
             while let Some(Expr::RefBrack { refr, index, .. }) = at.map(|refr| refr.as_ref()) {
-                if self.may_be_undefined(index) && !has_object(index) {
+                if self.may_be_undefined(index) {
                     found.push((self.range(index), format!("__key{}", found.len())));
                 }
                 at = Some(refr);
@@ -410,8 +410,13 @@ impl Rewrite<'_> {
             .iter()
             .filter(|name| self.bound.contains(*name) && !inside.contains(*name) && !own.contains(name.as_str()))
             .collect();
-        // The engine's span of an object begins at its last member; `in` stands before the domain.
-        let end = self.range(domain).end;
+        // The engine's span of an object begins at its last member, and parentheses are in none; `in` stands before the
+        // domain and the body behind it.
+        let mut end = self.range(domain).end;
+        let behind = self.source.get(end..query.span.start as usize).unwrap_or_default();
+        if behind.chars().all(|c| c == ')' || c.is_whitespace()) {
+            end += behind.rfind(')').map_or(0, |last| last + 1);
+        }
         let start = self.after("in", value.end as usize..end);
         if let (false, Some(start)) = (needed.is_empty(), start) {
             self.insert_first(start, " [".into());
@@ -426,10 +431,12 @@ impl Rewrite<'_> {
         let (open, close) = if query.span.start == stmt.span.start { ("{ ", " }") } else { ("", "") };
         let behind = format!("{behind}{}", std::mem::take(&mut self.behind));
         let tail = self.tail.take_if(|(start, _)| *start == stmt.span.start).map_or(String::new(), |(_, text)| text);
-        for (at, text) in [(whole.start, format!("{open}{before}")), (whole.end, format!("{behind}{tail}{close}"))] {
-            if !text.is_empty() {
-                self.insert(at, text);
-            }
+        let (before, behind) = (format!("{open}{before}"), format!("{behind}{tail}{close}"));
+        if !before.is_empty() {
+            self.insert_first(whole.start, before);
+        }
+        if !behind.is_empty() {
+            self.insert(whole.end, behind);
         }
     }
 
@@ -475,6 +482,9 @@ impl Rewrite<'_> {
     fn may_be_undefined(&self, expr: &Ref<Expr>) -> bool {
         match expr.as_ref() {
             Expr::Var { span, .. } => self.documents.contains(span.text()),
+            Expr::Array { .. } | Expr::Set { .. } | Expr::Object { .. } => {
+                children(expr).into_iter().any(|child| self.may_be_undefined(child))
+            }
             Expr::ArrayCompr { .. } | Expr::SetCompr { .. } | Expr::ObjectCompr { .. } => false,
             Expr::String { .. }
             | Expr::RawString { .. }
@@ -648,10 +658,6 @@ fn may_run(expr: &Ref<Expr>) -> bool {
         Expr::Call { fcn, .. } if names::static_path(fcn) == ["walk"] => true,
         _ => children(expr).into_iter().any(may_run),
     }
-}
-
-fn has_object(expr: &Ref<Expr>) -> bool {
-    matches!(expr.as_ref(), Expr::Object { .. }) || children(expr).into_iter().any(has_object)
 }
 
 /// All variables of a query and of what is inside of it.

@@ -275,6 +275,8 @@ fn what_the_engine_would_look_up_elsewhere() {
         ("r if not data.p[input.k].z\ns := {\"z\": true}", "p.rego:2:10: a reference with a variable part"),
         ("r if { x := input.k; not data[x].s }\ns := 1", "p.rego:2:26: a reference with a variable part"),
         ("import data.p as me\nr if me[input.k]\ns := 1", "p.rego:3:6: a reference with a variable part"),
+        ("r[{\"k\": c.i}.k] := 1 if some c in input.c", "p.rego:2:3: an object in the key"),
+        ("r[[c, {\"n\": 1}]] := 1 if some c in input.c", "p.rego:2:"),
         ("r if not data.q[`s`].z", "p.rego:2:10: a raw string"),
         ("import data.q as s\nr if s.a\ns := 1", "p.rego:2:8: s is a rule of this package"),
     ] {

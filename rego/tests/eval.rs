@@ -229,6 +229,12 @@ fn variables_are_tied_to_their_statements() {
         ("r if every k in input.xs { not input.deny[k] }", answered("true")),
         ("r if every k in [\"b\"] { not input.deny[k] }", Outcome::Undefined),
         ("r if every i, k in input.xs { input.xs[i] == k }", answered("true")),
+        ("r if { x := input.xs[0]; every k in (input.xs) { k == x } }", answered("true")),
+        ("r if { x := input.xs[0]; every k in ( ([\"x\"]) ) { k == x } }", answered("true")),
+        ("r if { x := input.xs[0]; every k in ({\"a\": \"x\"}) { k == x } }", answered("true")),
+        ("r if { x := input.xs[0]; every k in ({\"x\"} | {\"y\"}) { k == x } }", Outcome::Undefined),
+        ("r := input.z if input.z in [\"a\"] in [true] else := 2", answered("\"a\"")),
+        ("r := input.nowhere if not input.z in [\"b\"] in [true] else := 2", answered("2")),
         ("r if every k in input.xs { every j in [0] { input.xs[j] == k } }", answered("true")),
     ] {
         assert_eq!(ask(body, input), expected, "{body}");

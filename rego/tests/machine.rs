@@ -26,6 +26,8 @@ fn plain_rules_are_compiled() {
         "r := input.o[input.a][0].b if data.p.s.a == 1\ns := {\"a\": 1}",
         "r if { some x in input.l; x == input.a; some y in x; y in s }\ns := {1}",
         "import rego.v1\nr if time.now_ns() > 1",
+        "default r := {\"allow\": false, \"why\": [\"no\", {\"n\": null}]}\nr := {\"allow\": true} if input.a",
+        "r := {\"allow\": true} if { some x in input.l; x == 1 }\nr := {\"allow\": true} if input.b",
     ] {
         assert!(policies(body).is_compiled(), "{body}");
     }
@@ -40,6 +42,8 @@ fn others_are_interpreted() {
         "r := 1 if { some x in input.l; x } else := 2", // a loop that never holds would end the chain
         "r contains x + 1 if some x in input.l",        // an error would leave the loop behind
         "r if { some x in input.l; x - 1 == 0 }",
+        "r := [1] if input.a\nr := {1} if input.b",
+        "r := {\"a\": 1} if input.a\nr := {\"a\": 2} if input.b",
         "r if every x in input.l { x - 1 == 0 }",
         "r if { every x in [] { x == input.a }; not input.a == 1 }", // the input would be of no value
         "r := [x | some x in input.l]",

@@ -130,3 +130,7 @@ of_function := given(input.g)
 denied if count(lowered_beside) > 0
 
 allowed if not denied
+
+spaces.a := 1 if input.nowhere
+
+no_space if not spaces
