@@ -264,16 +264,18 @@ def test_a_changed_file_is_taken(doorward, policies, recorder, issuer, workers):
     assert daemon.metric("doorward_config_reloads_total", admin=True, result="ok") == 1
 
 
-def test_a_folder_that_goes_and_comes_changes_nothing(doorward, policies, recorder, issuer):
+def test_a_folder_that_goes_is_told_and_changes_nothing(doorward, policies, recorder, issuer):
     recorder.reset()
     daemon = doorward(embedded(recorder, issuer, policies.folder))
     os.rename(policies.folder, policies.folder + "-away")
-    time.sleep(5)
+    line = harness.eventually(lambda: events(daemon, "reload_refused"), "it is told")[0]
+    assert "no such file or folder" in line["errors"][0] and "policy.path" in line["errors"][0]
+    time.sleep(3)
     ask(daemon, "/yes", 200)
     os.rename(policies.folder + "-away", policies.folder)
     policies.write(POLICY + "# changed\n")
     harness.eventually(lambda: events(daemon, "reloaded"), "it is taken")
-    assert not events(daemon, "reload_refused")
+    assert len(events(daemon, "reload_refused")) == 1, "once"
 
 
 def test_a_bundle(doorward, policies, recorder, issuer, tmp_path):

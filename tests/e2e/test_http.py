@@ -1,6 +1,7 @@
 """HTTP/1.1 on both sides, byte by byte: which requests are refused and what of the others the API gets; which of its
 answers are relayed and which become 502; and that the next request is clean whatever came before."""
 import re
+import time
 
 import pytest
 
@@ -388,6 +389,8 @@ def test_answers(proxy, recorder, method, answer, closes, gets, bytewise):
         assert final.status == 502, final
         assert final.json["code"] == ("upstream_malformed" if gets is None else "upstream_closed")
         assert proxy.log(final.request_id)["reason"] == final.json["code"]
+    if bytewise and method == b"HEAD":
+        time.sleep(0.3)  # the body that should not be has come: behind the next request it would be taken for its answer
     recorder.answer = ok(b"Content-Length: 4", body=b"next")
     following = client.send(b"GET /pub/next HTTP/1.1\r\n" + H + b"\r\n").answer()
     assert (following.status, following.body) == (200, b"next")
