@@ -11,7 +11,6 @@ import budget
 from measure import PATH
 
 ROW = re.compile(r"^ *[\d.]+ +[\d.]+ +\d+ +(\d+)(?: +\d+)? +(\w+)$", re.M)  # % time, seconds, usecs/call, calls, errors, name
-SHOWN = 0.05  # calls of a kind per request, from which on it is named
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 pub struct Machine {
     vm: RegoVM,
-    program: Arc<Program>,
     data: Value,
 }
 
@@ -42,15 +41,15 @@ impl Machine {
 
     fn create(program: Arc<Program>, data: Value) -> Option<Machine> {
         let mut vm = RegoVM::new();
-        vm.load_program(program.clone());
+        vm.load_program(program);
         vm.set_data(data.clone()).ok()?;
         vm.set_max_instructions(usize::MAX); // the limit is one of time
-        Some(Machine { vm, program, data })
+        Some(Machine { vm, data })
     }
 
     /// For another thread; shares the instructions and the data.
     pub fn again(&self) -> Option<Machine> {
-        Machine::create(self.program.clone(), self.data.clone())
+        Machine::create(self.vm.get_program().clone(), self.data.clone())
     }
 
     /// The rule's value; none where the machine failed: then the interpreter knows why, or knows better.

@@ -309,8 +309,10 @@ impl Walk<'_> {
         if has_raw(refr) {
             self.finding(names::start(refr), "a raw string in a reference to data: write it in double quotes");
         }
-        let is_own = |found: &&Path| found.starts_with(&self.package);
-        if path.contains(&None) && matching(self.rules, &path).iter().any(is_own) {
+        // A variable part behind a rule's own path is a key of its value, as anywhere.
+        let known = path.iter().take_while(|part| part.is_some()).count();
+        let is_own = |found: &&Path| found.starts_with(&self.package) && found.len() > known;
+        if known < path.len() && matching(self.rules, &path).iter().any(is_own) {
             self.finding(
                 names::start(refr),
                 "a reference with a variable part that may lead to rules of its own package: name the rules",

@@ -33,8 +33,9 @@
 //! For the register machine (`machine`), which goes on after `x := input.n` without `input.n`, there is a second text in
 //! which `x == x` stands behind it.
 //!
-//! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are, but behind an operand of several lines with a comment; the column of an error in
-//! an evaluation is that of the rewritten line. `==` is unification in OPA's eyes, whose operands stay inside of the `not`.
+//! A list is undefined when one of its members is, and holds otherwise. Lines stay what they are, but behind an operand of
+//! several lines with a comment; the column of an error in an evaluation is that of the rewritten line. `==` is unification
+//! in OPA's eyes, whose operands stay inside of the `not`.
 use crate::check::{Path, Rules, alias};
 use crate::names;
 use crate::patterns::binds;
@@ -386,9 +387,7 @@ impl Rewrite<'_> {
         before: &str,
     ) -> bool {
         if matches!(value.as_ref(), Expr::Var { span, .. } if !self.documents.contains(span.text())) {
-            let whole = self.range(value);
-            self.insert(whole.start, "[".into());
-            self.insert(whole.end, "][0]".into());
+            self.in_list(value);
         }
         if let (true, Expr::Var { span, .. }) = (self.guards, variable.as_ref()) {
             let name = span.text();

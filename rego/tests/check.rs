@@ -293,6 +293,9 @@ fn what_the_engine_would_look_up_elsewhere() {
     assert!(
         files("import data.other as regex\ns if regex.y").starts_with("b.rego:2:8: regex is imported from elsewhere")
     );
+    // Behind a rule's own path a variable part is a key of its value.
+    let key = "package p\nr if not data.p.roles[input.role]\nroles := {\"admin\": true}";
+    assert!(create(&[("p.rego", key)], "data.p.r").is_ok());
     // Where each file imports the same it means the same, and other packages' rules may be looked up.
     let fine = [
         ("a.rego", "package p\nimport data.q as regex\nr if regex.x"),

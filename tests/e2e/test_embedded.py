@@ -164,7 +164,7 @@ def test_ready_and_health_say_which(proxy):
                    next(x for x in proxy.curl("/ready").json["dependencies"] if x["kind"] == "policy")):
         assert answer["rule"] == RULE
         assert answer["engine"].startswith("regorus ")
-        assert isinstance(answer["compiled"], bool)
+        assert answer["compiled"] is False, "its definitions say different things"
         assert re.fullmatch("[0-9a-f]{16}", answer["revision"])
 
 

@@ -326,7 +326,7 @@ def test_for_people(trap, explain):
 @pytest.mark.parametrize("arguments, said", [
     ((), "usage:"), (("GET",), "usage:"), (("GET", "/a", "b"), "usage:"), (("--nonsense", "GET", "/"), "usage:"),
     (("GET", "/a b"), "PATH has a space"), (("GE T", "/"), "METHOD is one word"), (("GET", "/\r\nX: y"), "control"),
-    (("-H", "nothing", "GET", "/"), "-H takes"), (("-H", "A: b\r\nC: d", "GET", "/"), "-H takes"),
+    (("GET", "things"), "PATH begins with /: things"), (("-H", "nothing", "GET", "/"), "-H takes"), (("-H", "A: b\r\nC: d", "GET", "/"), "-H takes"),
     (("-H", "Content-Length: 3", "POST", "/"), "without its body"),
     (("--token", "a", "--token", "b", "GET", "/"), "more than one credential"),
     (("--token", "a", "-H", "authorization: b", "GET", "/"), "more than one credential"),
@@ -335,6 +335,11 @@ def test_for_people(trap, explain):
 def test_wrong_usage(trap, explain, arguments, said):
     ran = explain(config_of(trap), *arguments)
     assert ran.code == 2 and said in ran.err and ran.out == ""
+
+
+def test_a_profile_that_nobody_asks_for_is_said(trap, explain):
+    ran = explain(config_of(trap, context={"url": None}), "GET", "/pub", profile=PROFILE)
+    assert ran.code == 0 and "--profile is not used: without context.url" in ran.err
 
 
 def test_wrong_claims(trap, explain):

@@ -192,7 +192,7 @@ def clustered(cluster, doorward, api, engine, issuer):
         master.command("FLUSHALL")
     cluster.reset_counts()
     daemon = doorward(config_of(api, engine, issuer, url=f"redis://127.0.0.1:{harness.free_port()}", cluster=True,
-                                nodes=[cluster.nodes[-1].address]))
+                                nodes=[cluster.nodes[-1].address], timeout_ms=1000))  # no live node is late on a busy machine
     connected(daemon)
     return daemon
 
@@ -275,9 +275,7 @@ def test_cluster_fail_over(clustered, cluster, issuer):
         from_redis(clustered, issuer, user, 8)
     seen = traffic.stop()
     assert [s for s in seen if s[1] in its and s[2] == "api" and s[0] > killed], "its keys could not be had for a while"
-    of_others = [s for s in seen if s[1] in others]
-    late = [s for s in of_others if s[2] != "redis"]  # a busy machine can be later than redis.timeout_ms once
-    assert len(late) * 50 <= len(of_others), f"the others' could: {late} of {len(of_others)}"
+    assert not [s for s in seen if s[1] in others and s[2] != "redis"], "the others' could"
     harness.eventually(lambda: state_of(clustered)["ok"], "all masters are connected")
     assert clustered.metric("doorward_redis_failovers_total", admin=True) == 1
     assert new.calls("get") > 0

@@ -44,6 +44,8 @@ holds contains `not input.user[input.n]` if not input.user[input.n]
 
 holds contains `not roles[input.role]` if not roles[input.role]
 
+holds contains `not data.corpus.operands.roles[input.role]` if not data.corpus.operands.roles[input.role]
+
 holds contains `not input.a.b.c` if not input.a.b.c
 
 holds contains `not deny` if not deny

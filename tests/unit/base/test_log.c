@@ -336,6 +336,23 @@ static void test_file_takes_everything(void **state)
     close(fd);
 }
 
+/* `(doorward; echo after) >file`: who shares the file's offset does not write over what stands there. */
+static void test_file_is_shared(void **state)
+{
+    int fd = scratch_file();
+    (void)state;
+    log_open(fd, LOG_INFO);
+    log_raw(SLICE("one"));
+    log_flush();
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(write(fd, "after\n", 6), 6);
+    log_raw(SLICE("two"));
+    log_close();
+    read_file(fd);
+    assert_string_equal(text, "one\nafter\ntwo\n");
+    close(fd);
+}
+
 static void test_reader_gone(void **state)
 {
     int fds[2];
@@ -461,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_socket_flags_stay),
         cmocka_unit_test(test_long_lines),
         cmocka_unit_test(test_file_takes_everything),
+        cmocka_unit_test(test_file_is_shared),
         cmocka_unit_test(test_reader_gone),
         cmocka_unit_test(test_full_disk_heals),
         cmocka_unit_test(test_dev_full),
